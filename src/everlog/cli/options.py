@@ -1,0 +1,62 @@
+"""Options that many commands share."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+
+def bootstrap_option(function: Function) -> Function:
+    """Add `-b/--bootstrap` and `--timeout`; they arrive as `bootstrap` and `timeout`."""
+    function = click.option(
+        "--timeout",
+        type=click.FloatRange(min=0.0, min_open=True),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Give up on an answer after so long.",
+    )(function)
+    return click.option(
+        "-b",
+        "--bootstrap",
+        envvar="EVERLOG_BOOTSTRAP",
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        show_envvar=True,
+        metavar="HOST:PORT[,…]",
+        help="Where to find the cluster.",
+    )(function)
+
+
+def yes_option(function: Function) -> Function:
+    """Add `--yes`, for those who do not want to be asked."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(function)
+
+
+def dry_run_option(function: Function) -> Function:
+    """Add `--dry-run`, which checks and changes nothing."""
+    return click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")(
+        function
+    )
+
+
+def confirm(question: str, *, yes: bool) -> bool:
+    """Ask before something that cannot be undone. Scripts, which have no terminal, are not asked."""
+    if yes or not click.get_text_stream("stdin").isatty():
+        return True
+    return click.confirm(question, err=True)
+
+
+def key_values(pairs: tuple[str, ...], what: str) -> dict[str, str]:
+    """Read `key=value` arguments into a dict; one without `=` or without a key is wrong usage."""
+    read: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"{what} {pair!r} cannot be read: expected KEY=VALUE")
+        read[key.strip()] = value.strip()
+    return read
