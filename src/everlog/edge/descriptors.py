@@ -1,0 +1,246 @@
+"""A bounded number of file descriptors for any number of files (L11).
+
+A file holds a `Descriptor`, which has a number from the kernel only while it is of use. To use it, pin
+it; while it is pinned the number stays valid, whatever happens to the name of the file. What is not
+pinned may be closed to make room, least recently used first, and is opened again when next pinned.
+
+One small lock guards the pool. It is held for bookkeeping, `open` and `close` of a descriptor, and never
+while bytes move, so a slow fsync on one thread does not hold up an append on another. The lock is
+reentrant because the garbage collector may drop a pin in the middle of our own bookkeeping.
+"""
+
+import errno
+import os
+import resource
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Generator
+from contextlib import contextmanager
+
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW
+# A disk that failed may have been made read-only under us. Reading goes on then.
+_READ_ONLY_ERRORS = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_TOO_MANY_OPEN = frozenset({errno.EMFILE, errno.ENFILE})
+_FILE_MODE = 0o600
+
+
+def limit_open_files(wanted: int, others: int) -> int:
+    """Raise the process's soft limit to hold `wanted` files and `others`, and return what files may have.
+
+    Where the hard limit is lower, files get what it leaves, and 64 at the least.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    target = wanted + others if hard == resource.RLIM_INFINITY else min(wanted + others, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+        soft = target
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    return max(64, min(wanted, soft - others))
+
+
+class DescriptorPool:
+    """All descriptors of one disk. At most `limit` are open, unless more than that are pinned at once."""
+
+    def __init__(self, limit: int) -> None:
+        assert limit > 0, limit
+        self.limit = limit
+        self.lock = threading.RLock()
+        # Those with a number from the kernel, least recently pinned first.
+        self._open: OrderedDict[Descriptor, None] = OrderedDict()
+        # All that were entered and neither closed nor lost, with or without a number, by directory
+        # and then by name: the rename of a directory looks at directories and not at files.
+        self._known: dict[str, dict[str, list[Descriptor]]] = {}
+
+    @property
+    def open_count(self) -> int:
+        """How many descriptors are open now."""
+        return len(self._open)
+
+    def enter(self, descriptor: "Descriptor") -> None:
+        """Keep the descriptor's path true from now on."""
+        with self.lock:
+            directory, name = os.path.split(descriptor.path)
+            self._known.setdefault(directory, {}).setdefault(name, []).append(descriptor)
+
+    def leave(self, descriptor: "Descriptor") -> None:
+        """Know the descriptor no more, if it is known; the lock is held."""
+        directory, name = os.path.split(descriptor.path)
+        known = self._known.get(directory, {}).get(name, [])
+        if descriptor in known:
+            known.remove(descriptor)
+            if not known:
+                self._take_known(directory, name)
+
+    def renamed(self, old: str, new: str) -> None:
+        """Follow the rename of a file or directory that has just been done; the lock is held."""
+        # Whoever had the file that was replaced has lost it, as if it had been unlinked.
+        self.lose(new)
+        for descriptor in self._take_known(*os.path.split(old)):
+            descriptor.path = new
+            self.enter(descriptor)
+        below = f"{old}/"
+        for directory in [d for d in self._known if d == old or d.startswith(below)]:
+            for name, descriptors in self._known.pop(directory).items():
+                for descriptor in descriptors:
+                    descriptor.path = f"{new}{directory[len(old) :]}/{name}"
+                    self.enter(descriptor)
+
+    def lose(self, path: str) -> list["Descriptor"]:
+        """Retire all descriptors of a file that is being removed, and return them."""
+        with self.lock:
+            lost = self._take_known(*os.path.split(path))
+            for descriptor in lost:
+                descriptor.retire(errno.ENOENT)
+            return lost
+
+    def find_again(self, lost: list["Descriptor"]) -> None:
+        """Take back a `lose`: the file could not be removed."""
+        with self.lock:
+            for descriptor in lost:
+                descriptor.revive()
+                self.enter(descriptor)
+
+    def touch(self, descriptor: "Descriptor") -> None:
+        """Note that an open descriptor is in use; the lock is held."""
+        self._open.move_to_end(descriptor)
+
+    def take(self, descriptor: "Descriptor", flags: int) -> int:
+        """Open the descriptor's file, closing others where there are too many; the lock is held."""
+        self._make_room(self.limit - 1)
+        try:
+            number = os.open(descriptor.path, flags | _FLAGS, _FILE_MODE)
+        except OSError as error:
+            if error.errno not in _TOO_MANY_OPEN:
+                raise
+            # Someone else in the process, sockets most likely, has what we thought was ours.
+            self._make_room(len(self._open) // 2)
+            number = os.open(descriptor.path, flags | _FLAGS, _FILE_MODE)
+        self._open[descriptor] = None
+        return number
+
+    def give_back(self, descriptor: "Descriptor", number: int) -> None:
+        """Close a descriptor's number; the lock is held."""
+        del self._open[descriptor]
+        os.close(number)
+
+    def _take_known(self, directory: str, name: str) -> list["Descriptor"]:
+        names = self._known.get(directory)
+        if names is None:
+            return []
+        found = names.pop(name, [])
+        if not names:
+            del self._known[directory]
+        return found
+
+    def _make_room(self, keep: int) -> None:
+        if len(self._open) <= keep:
+            return
+        for descriptor in list(self._open):
+            descriptor.let_go()
+            if len(self._open) <= keep:
+                return
+
+
+class Descriptor:
+    """The way to one file: a path, and a descriptor where one is open."""
+
+    __slots__ = ("_gone", "_number", "_pins", "_pool", "path", "read_only")
+
+    def __init__(self, pool: DescriptorPool, path: str) -> None:
+        self.path = path
+        """Where the file is; changed by a rename, with the pool's lock held."""
+        self.read_only = 0
+        """The errno for which the file could be opened for reading only; 0 where it can be written."""
+        self._pool = pool
+        self._number = -1
+        self._pins = 0
+        # The errno for whoever asks for a new number: the file was closed (EBADF) or removed (ENOENT).
+        self._gone = 0
+
+    def create(self) -> None:
+        """Open the file now, and make it if it is not there."""
+        with self._pool.lock:
+            self._number = self._pool.take(self, os.O_RDWR | os.O_CREAT)
+
+    @property
+    def pinned_number(self) -> int:
+        """The number, for one who has it pinned."""
+        assert self._pins > 0, self.path
+        return self._number
+
+    def pin(self) -> int:
+        """Return a number that stays valid until `unpin`; it may be pinned many times, by any thread."""
+        pool = self._pool
+        with pool.lock:
+            if self._number < 0:
+                self._number = self._take()
+            else:
+                pool.touch(self)
+            self._pins += 1
+            return self._number
+
+    def unpin(self) -> None:
+        """Give back one pin."""
+        with self._pool.lock:
+            self._pins -= 1
+            assert self._pins >= 0, self.path
+            if self._gone:
+                self.let_go()
+
+    @contextmanager
+    def pinned(self) -> Generator[int]:
+        """Pin for the length of a `with`."""
+        number = self.pin()
+        try:
+            yield number
+        finally:
+            self.unpin()
+
+    def let_go(self) -> None:
+        """Close the number if nobody has it pinned; the lock is held."""
+        if self._pins == 0 and self._number >= 0:
+            number, self._number = self._number, -1
+            self._pool.give_back(self, number)
+
+    def close(self) -> None:
+        """Retire and be known no more; a second time does nothing."""
+        with self._pool.lock:
+            self._pool.leave(self)
+            self.retire(errno.EBADF)
+
+    def retire(self, error: int) -> None:
+        """Hand out no number any more but fail with `error`; those pinned now stay valid until unpinned."""
+        with self._pool.lock:
+            self._gone = error
+            self.let_go()
+
+    def revive(self) -> None:
+        """Take back a `retire`: the file is there after all."""
+        with self._pool.lock:
+            self._gone = 0
+
+    def _take(self) -> int:
+        if self._gone:
+            raise OSError(self._gone, os.strerror(self._gone), self.path)
+        if not self.read_only:
+            try:
+                return self._pool.take(self, os.O_RDWR)
+            except OSError as error:
+                if error.errno not in _READ_ONLY_ERRORS:
+                    raise
+                self.read_only = error.errno or errno.EROFS
+        return self._pool.take(self, os.O_RDONLY)
+
+
+def regular_file_size(path: str) -> int:
+    """Return the size of the file at `path`; a link, a directory or a device is an OSError."""
+    found = os.lstat(path)
+    if stat.S_ISREG(found.st_mode):
+        return found.st_size
+    if stat.S_ISLNK(found.st_mode):
+        problem = errno.ELOOP
+    else:
+        problem = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+    raise OSError(problem, os.strerror(problem), path)
