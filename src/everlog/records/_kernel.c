@@ -1,0 +1,184 @@
+/* The compiled twins of what touches every record. Plain C against the limited API of Python 3.11, so
+ * that one binary serves every later Python.
+ *
+ * skim() is the twin of skim_plainly() in skim.py, which is the reference: any bytes that one refuses
+ * the other refuses, at the same record. Only the reference says why; here a bad record is a position.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* Below this many bytes, handing the interpreter lock over costs more than the pass itself. */
+#define UNLOCK_BYTES (256 * 1024)
+
+typedef struct {
+    int64_t max_timestamp;
+    int64_t max_delta; /* offset delta of the first record with max_timestamp; -1 without records */
+    int64_t bad;       /* number of the first bad record, `count` for bytes left over; -1 if all is well */
+    Py_ssize_t bad_at; /* where that record begins */
+    int null_keys;
+} skim_result;
+
+/* Read a zigzag varint of at most `bits` bits at *at. Returns 0 and leaves *at anywhere if there is none. */
+static inline int read_varint(const uint8_t **at, const uint8_t *end, int bits, int64_t *value)
+{
+    const uint8_t *p = *at;
+    uint64_t raw = 0;
+    for (int shift = 0; shift < bits; shift += 7) {
+        if (p >= end)
+            return 0;
+        uint64_t byte = *p++;
+        uint64_t low = byte & 0x7F;
+        /* The last byte may only hold the bits that are left: 4 of 32, 1 of 64. */
+        if (shift + 7 > bits && low >> (bits - shift))
+            return 0;
+        raw |= low << shift;
+        if (byte < 0x80) {
+            *value = (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
+            *at = p;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Step over a length and as many bytes; -1 stands for null and is no error if `nullable`. */
+static inline int step_over(const uint8_t **at, const uint8_t *end, int nullable, int *null)
+{
+    int64_t length;
+    if (!read_varint(at, end, 32, &length))
+        return 0;
+    if (length < 0) {
+        *null = 1;
+        return nullable && length == -1;
+    }
+    if (length > end - *at)
+        return 0;
+    *at += length;
+    return 1;
+}
+
+/* Check the record at *at, which should be number `index`. Returns 0 if it is bad. */
+static int check_record(const uint8_t **at, const uint8_t *end, int64_t index, int64_t *timestamp_delta,
+                        int *null_key)
+{
+    const uint8_t *p = *at;
+    int64_t size, offset_delta, headers;
+    int ignored;
+    if (!read_varint(&p, end, 32, &size) || size < 1 || size > end - p)
+        return 0;
+    const uint8_t *record_end = p + size;
+    p++; /* attributes, unused */
+    /* Nothing inside may reach beyond the record's own end, so that is the bound from here on. */
+    if (!read_varint(&p, record_end, 64, timestamp_delta))
+        return 0;
+    if (!read_varint(&p, record_end, 32, &offset_delta) || offset_delta != index)
+        return 0;
+    if (!step_over(&p, record_end, 1, null_key) || !step_over(&p, record_end, 1, &ignored))
+        return 0;
+    if (!read_varint(&p, record_end, 32, &headers) || headers < 0 || headers > record_end - p)
+        return 0;
+    for (; headers > 0; headers--)
+        if (!step_over(&p, record_end, 0, &ignored) || !step_over(&p, record_end, 1, &ignored))
+            return 0;
+    *at = p;
+    return p == record_end;
+}
+
+static void skim_records(const uint8_t *start, const uint8_t *end, int64_t count, int64_t base_timestamp,
+                         skim_result *result)
+{
+    const uint8_t *at = start;
+    *result = (skim_result){.max_timestamp = -1, .max_delta = -1, .bad = -1, .bad_at = -1, .null_keys = 0};
+    for (int64_t index = 0; index < count; index++) {
+        const uint8_t *record = at;
+        int64_t delta = 0, timestamp;
+        int null_key = 0;
+        if (!check_record(&at, end, index, &delta, &null_key) ||
+            __builtin_add_overflow(base_timestamp, delta, &timestamp)) {
+            result->bad = index;
+            result->bad_at = record - start;
+            return;
+        }
+        result->null_keys |= null_key;
+        if (result->max_delta < 0 || timestamp > result->max_timestamp) {
+            result->max_timestamp = timestamp;
+            result->max_delta = index;
+        }
+    }
+    if (at != end || count < 0) {
+        result->bad = count < 0 ? 0 : count;
+        result->bad_at = at - start;
+    }
+}
+
+static PyObject *skim(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    (void)module;
+    if (nargs != 3) {
+        PyErr_SetString(PyExc_TypeError, "skim() takes records, count and base_timestamp");
+        return NULL;
+    }
+    int64_t count = PyLong_AsLongLong(args[1]);
+    if (count == -1 && PyErr_Occurred())
+        return NULL;
+    int64_t base_timestamp = PyLong_AsLongLong(args[2]);
+    if (base_timestamp == -1 && PyErr_Occurred())
+        return NULL;
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(args[0], &buffer, PyBUF_SIMPLE) < 0)
+        return NULL;
+
+    skim_result result;
+    const uint8_t *start = buffer.buf;
+    if (buffer.len >= UNLOCK_BYTES) {
+        Py_BEGIN_ALLOW_THREADS
+        skim_records(start, start + buffer.len, count, base_timestamp, &result);
+        Py_END_ALLOW_THREADS
+    } else {
+        skim_records(start, start + buffer.len, count, base_timestamp, &result);
+    }
+    PyBuffer_Release(&buffer);
+    return Py_BuildValue("LLOLn", (long long)result.max_timestamp, (long long)result.max_delta,
+                         result.null_keys ? Py_True : Py_False, (long long)result.bad, result.bad_at);
+}
+
+static PyMethodDef methods[] = {
+    {"skim", (PyCFunction)(void (*)(void))skim, METH_FASTCALL,
+     "skim(records, count, base_timestamp) -> (max_timestamp, delta, null_keys, bad, bad_at)"},
+    {NULL, NULL, 0, NULL},
+};
+
+static int prepare(PyObject *module)
+{
+    (void)module;
+    /* Here and not in Python, where a module that decides may not look at the environment. */
+    const char *plain = getenv("EVERLOG_PURE_PYTHON");
+    if (plain && *plain && *plain != '0') {
+        PyErr_SetString(PyExc_ImportError, "EVERLOG_PURE_PYTHON asks for the plain Python twins");
+        return -1;
+    }
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)prepare},
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "everlog.records._kernel",
+    .m_doc = "Compiled twins of skim.py; see there for what they promise.",
+    .m_size = 0,
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__kernel(void)
+{
+    return PyModuleDef_Init(&definition);
+}
