@@ -4,9 +4,15 @@ A file holds a `Descriptor`, which has a number from the kernel only while it is
 it; while it is pinned the number stays valid, whatever happens to the name of the file. What is not
 pinned may be closed to make room, least recently used first, and is opened again when next pinned.
 
-One small lock guards the pool. It is held for bookkeeping, `open` and `close` of a descriptor, and never
-while bytes move, so a slow fsync on one thread does not hold up an append on another. The lock is
-reentrant because the garbage collector may drop a pin in the middle of our own bookkeeping.
+One small lock guards the pool. It is held to open and close descriptors and to follow renames, and never
+while bytes move, so a slow fsync on one thread does not hold up an append on another. It is reentrant
+because the garbage collector may drop a pin in the middle of our own bookkeeping.
+
+Pinning an open descriptor takes no lock, which would cost as much as the rest of an append. It leans on
+two orders instead, each of whose steps is atomic in Python. Who pins first enters itself and then reads
+the number; who closes first hides the number and then looks for users. Whichever way these four steps
+are shuffled, either the user finds no number and takes the slow way, or the closer finds the user and
+puts the number back.
 """
 
 import errno
@@ -47,7 +53,8 @@ class DescriptorPool:
         assert limit > 0, limit
         self.limit = limit
         self.lock = threading.RLock()
-        # Those with a number from the kernel, least recently pinned first.
+        # Those with a number from the kernel, in the order in which they are to be closed. One that was
+        # pinned since it was last looked at goes to the end instead ("second chance", nearly LRU).
         self._open: OrderedDict[Descriptor, None] = OrderedDict()
         # All that were entered and neither closed nor lost, with or without a number, by directory
         # and then by name: the rename of a directory looks at directories and not at files.
@@ -102,10 +109,6 @@ class DescriptorPool:
                 descriptor.revive()
                 self.enter(descriptor)
 
-    def touch(self, descriptor: "Descriptor") -> None:
-        """Note that an open descriptor is in use; the lock is held."""
-        self._open.move_to_end(descriptor)
-
     def take(self, descriptor: "Descriptor", flags: int) -> int:
         """Open the descriptor's file, closing others where there are too many; the lock is held."""
         self._make_room(self.limit - 1)
@@ -137,8 +140,14 @@ class DescriptorPool:
     def _make_room(self, keep: int) -> None:
         if len(self._open) <= keep:
             return
-        for descriptor in list(self._open):
-            descriptor.let_go()
+        # Twice around: after the first round nobody has a second chance left, only pins.
+        for _ in range(2 * len(self._open)):
+            descriptor = next(iter(self._open))
+            self._open.move_to_end(descriptor)
+            if descriptor.used:
+                descriptor.used = False
+            else:
+                descriptor.let_go()
             if len(self._open) <= keep:
                 return
 
@@ -146,16 +155,19 @@ class DescriptorPool:
 class Descriptor:
     """The way to one file: a path, and a descriptor where one is open."""
 
-    __slots__ = ("_gone", "_number", "_pins", "_pool", "path", "read_only")
+    __slots__ = ("_gone", "_number", "_pool", "_users", "path", "read_only", "used")
 
     def __init__(self, pool: DescriptorPool, path: str) -> None:
         self.path = path
         """Where the file is; changed by a rename, with the pool's lock held."""
         self.read_only = 0
         """The errno for which the file could be opened for reading only; 0 where it can be written."""
+        self.used = False
+        """Whether it was pinned since the pool last looked."""
         self._pool = pool
         self._number = -1
-        self._pins = 0
+        # One entry a pin. A list and not a count, because its append and pop are atomic.
+        self._users: list[None] = []
         # The errno for whoever asks for a new number: the file was closed (EBADF) or removed (ENOENT).
         self._gone = 0
 
@@ -167,26 +179,24 @@ class Descriptor:
     @property
     def pinned_number(self) -> int:
         """The number, for one who has it pinned."""
-        assert self._pins > 0, self.path
+        assert self._users, self.path
         return self._number
 
     def pin(self) -> int:
         """Return a number that stays valid until `unpin`; it may be pinned many times, by any thread."""
-        pool = self._pool
-        with pool.lock:
-            if self._number < 0:
-                self._number = self._take()
-            else:
-                pool.touch(self)
-            self._pins += 1
-            return self._number
+        self._users.append(None)
+        number = self._number
+        if number >= 0:
+            self.used = True
+            return number
+        self._users.pop()
+        return self._pin_closed()
 
     def unpin(self) -> None:
         """Give back one pin."""
-        with self._pool.lock:
-            self._pins -= 1
-            assert self._pins >= 0, self.path
-            if self._gone:
+        self._users.pop()
+        if self._gone:
+            with self._pool.lock:
                 self.let_go()
 
     @contextmanager
@@ -200,8 +210,12 @@ class Descriptor:
 
     def let_go(self) -> None:
         """Close the number if nobody has it pinned; the lock is held."""
-        if self._pins == 0 and self._number >= 0:
-            number, self._number = self._number, -1
+        number, self._number = self._number, -1
+        if number < 0:
+            return
+        if self._users:
+            self._number = number
+        else:
             self._pool.give_back(self, number)
 
     def close(self) -> None:
@@ -220,6 +234,14 @@ class Descriptor:
         """Take back a `retire`: the file is there after all."""
         with self._pool.lock:
             self._gone = 0
+
+    def _pin_closed(self) -> int:
+        with self._pool.lock:
+            # Another thread may have opened it while we waited.
+            if self._number < 0:
+                self._number = self._take()
+            self._users.append(None)
+            return self._number
 
     def _take(self) -> int:
         if self._gone:
