@@ -1,0 +1,190 @@
+"""BrokerSettings: what one node was told, read, checked and ready to use."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from everlog.model.errors import ConfigError
+from everlog.model.ids import BrokerId
+from everlog.model.settings import broker_table as table
+from everlog.model.settings.kinds import Setting, Update
+from everlog.model.settings.listeners import SERVED_PROTOCOLS, Listener, parse_listeners, parse_protocol_map
+from everlog.model.settings.properties import parse_properties
+from everlog.model.settings.topic_table import TOPIC_SETTINGS
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class BrokerSettings:
+    """The settings of one node: `settings[SETTING]` is the value, typed as the table has it.
+
+    What is checked when it is made holds for ever: every key known, every value legal, roles,
+    listeners and directories consistent with each other.
+    """
+
+    given: Mapping[str, str]
+    """What was set and to what text, defaults left out."""
+    values: Mapping[str, object]
+    """Every setting's value, by key."""
+    node_id: BrokerId
+    roles: frozenset[str]
+    listeners: tuple[Listener, ...]
+    """Where to listen, the controller's listeners included."""
+    advertised: tuple[Listener, ...]
+    """What to tell clients, broker listeners only; an empty host or port 0 is filled in by who listens."""
+    controller_listener_names: frozenset[str]
+    log_dirs: tuple[str, ...]
+    metadata_log_dir: str
+
+    def __getitem__(self, setting: Setting[T]) -> T:
+        return cast(T, self.values[setting.key])  # parse made it from this very setting
+
+    @property
+    def broker_listeners(self) -> tuple[Listener, ...]:
+        """The listeners that serve clients and brokers."""
+        return tuple(one for one in self.listeners if one.name not in self.controller_listener_names)
+
+    def with_dynamic(self, *layers: Mapping[str, str]) -> "BrokerSettings":
+        """The settings as they are with what was changed while running; the last layer wins.
+
+        Values that this version cannot read, or that may not change, are passed over: they were
+        checked when they were set, and a broker does not stop over one that it does not know.
+        """
+        given = dict(self.given)
+        for layer in layers:
+            for key, text in layer.items():
+                setting = table.BROKER_SETTINGS.get(key)
+                if setting is not None and setting.update is not Update.READ_ONLY:
+                    given[key] = text
+        if given == self.given:
+            return self
+        return _checked(given)
+
+
+def parse_broker_settings(text: str, overrides: Mapping[str, str] | None = None) -> BrokerSettings:
+    """Read a server.properties text, with overrides on top; ConfigError names what is unknown or wrong."""
+    return broker_settings({**parse_properties(text), **(overrides or {})})
+
+
+def broker_settings(given: Mapping[str, str]) -> BrokerSettings:
+    """Check the given keys and values together; ConfigError names what is unknown or wrong."""
+    for key in given:
+        if key not in table.BROKER_SETTINGS:
+            raise unknown_setting(key, table.BROKER_SETTINGS)
+    return _checked(given)
+
+
+def unknown_setting(key: str, known: Mapping[str, object], what: str = "setting") -> ConfigError:
+    """The error for a key that is not in the table, with the nearest one that is."""
+    near = get_close_matches(key, known, n=1, cutoff=0.6)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    if not near and key in TOPIC_SETTINGS:
+        hint = "; it is a topic's setting"
+    return ConfigError(f"{key} is not a {what} that this version knows{hint}")
+
+
+def parse_broker_value(key: str, text: str) -> object:
+    """Check one value as a running broker would take it; ConfigError if it is unknown or wrong."""
+    setting = table.BROKER_SETTINGS.get(key)
+    if setting is None:
+        raise unknown_setting(key, table.BROKER_SETTINGS, "broker setting")
+    return setting.parse(text)
+
+
+def _checked(given: Mapping[str, str]) -> BrokerSettings:
+    values: dict[str, object] = {
+        key: setting.parse(given[key]) if key in given else setting.default
+        for key, setting in table.BROKER_SETTINGS.items()
+    }
+
+    def value(setting: Setting[T]) -> T:
+        return cast(T, values[setting.key])  # parse made it from this very setting
+
+    node_id = value(table.NODE_ID)
+    if node_id is None:
+        raise ConfigError("node.id is not set, expected the number of this node, such as 1")
+    roles = frozenset(value(table.PROCESS_ROLES))
+    if not roles:
+        raise ConfigError("process.roles is not set, expected broker,controller")
+    if roles != {"broker", "controller"}:
+        raise ConfigError(
+            f"process.roles is {','.join(sorted(roles))!r}, expected 'broker,controller': "
+            "this version runs both in one process"
+        )
+    controller_names = frozenset(name.upper() for name in value(table.CONTROLLER_LISTENER_NAMES))
+    listeners, advertised = _listeners(value, controller_names)
+    _check_voters(value(table.CONTROLLER_QUORUM_VOTERS), node_id)
+    log_dirs = value(table.LOG_DIRS) or value(table.LOG_DIR)
+    return BrokerSettings(
+        given=MappingProxyType(dict(given)),
+        values=MappingProxyType(values),
+        node_id=BrokerId(node_id),
+        roles=roles,
+        listeners=listeners,
+        advertised=advertised,
+        controller_listener_names=controller_names,
+        log_dirs=log_dirs,
+        metadata_log_dir=value(table.METADATA_LOG_DIR) or log_dirs[0],
+    )
+
+
+def _listeners(
+    value: Any, controller_names: frozenset[str]
+) -> tuple[tuple[Listener, ...], tuple[Listener, ...]]:
+    protocols = parse_protocol_map(
+        table.LISTENER_SECURITY_PROTOCOL_MAP.key, value(table.LISTENER_SECURITY_PROTOCOL_MAP)
+    )
+    listeners = parse_listeners("listeners", value(table.LISTENERS), protocols)
+    for listener in listeners:
+        _check_security(listener, value(table.ALLOW_INSECURE_LISTENER))
+    serving = [one for one in listeners if one.name not in controller_names]
+    if not serving:
+        raise ConfigError("listeners are all in controller.listener.names, expected one that serves clients")
+    told = parse_listeners("advertised.listeners", value(table.ADVERTISED_LISTENERS), protocols) or tuple(
+        serving
+    )
+    names = {one.name for one in listeners}
+    for listener in told:
+        if listener.name not in names:
+            raise ConfigError(
+                f"advertised.listeners has {listener}, expected one of the listeners' names: {', '.join(sorted(names))}"
+            )
+        if listener.host in {"0.0.0.0", "::"}:
+            raise ConfigError(
+                f"advertised.listeners would tell clients to connect to {listener}, expected an address they can reach"
+            )
+    inter_broker = value(table.INTER_BROKER_LISTENER_NAME)
+    if inter_broker is not None and inter_broker.upper() not in {one.name for one in serving}:
+        raise ConfigError(
+            f"inter.broker.listener.name is {inter_broker!r}, expected one of "
+            f"{', '.join(one.name for one in serving)}"
+        )
+    return listeners, tuple(one for one in told if one.name not in controller_names)
+
+
+def _check_security(listener: Listener, allow_insecure: bool) -> None:
+    if listener.protocol not in SERVED_PROTOCOLS:
+        raise ConfigError(
+            f"listeners has {listener} with {listener.protocol.name}, "
+            f"expected {', '.join(one.name for one in SERVED_PROTOCOLS)}: this version serves no other protocol"
+        )
+    if listener.reachable_from_elsewhere and not allow_insecure:
+        raise ConfigError(
+            f"listeners has {listener}, which other machines can reach without encryption or a password; "
+            "expected a loopback address such as 127.0.0.1, or allow.insecure.listener=true"
+        )
+
+
+def _check_voters(voters: tuple[str, ...], node_id: int) -> None:
+    for voter in voters:
+        number, at, address = voter.partition("@")
+        if not (at and number.isdigit() and ":" in address):
+            raise ConfigError(f"controller.quorum.voters has {voter!r}, expected id@host:port")
+        if int(number) != node_id:
+            raise ConfigError(
+                f"controller.quorum.voters has {voter!r}, expected this node, {node_id}, alone: "
+                "this version's quorum is one node"
+            )

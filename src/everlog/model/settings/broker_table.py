@@ -1,0 +1,513 @@
+"""The settings of a broker, with Kafka's names and defaults.
+
+A row marked `our_own` is not Kafka's, or differs from it for safety; its meaning says how. Rows that
+Kafka's own server.properties has and that change nothing here are in `WITHOUT_EFFECT`.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from everlog.model.settings.kinds import (
+    INT_MAX,
+    Kind,
+    Setting,
+    Update,
+    changing,
+    flag,
+    needing,
+    our_own,
+    whole,
+    whole_or_unset,
+    word,
+    word_or_unset,
+    words,
+)
+from everlog.model.settings.topic_table import DAY_MS, MIB, MINUTE_MS, TOPIC_SETTINGS, WEEK_MS
+
+T = TypeVar("T")
+
+INT = Kind.INT
+SHORT = Kind.SHORT
+
+_rows: dict[str, Setting[Any]] = {}
+
+
+def _row(setting: Setting[T]) -> Setting[T]:
+    assert setting.key not in _rows, setting.key
+    _rows[setting.key] = setting
+    return setting
+
+
+def _live(setting: Setting[T]) -> Setting[T]:
+    return _row(changing(setting, Update.CLUSTER_WIDE))
+
+
+# Who this process is.
+NODE_ID = _row(
+    whole_or_unset("node.id", "The number of this node in its cluster; required.", 0, INT_MAX, kind=INT)
+)
+PROCESS_ROLES = _row(
+    words(
+        "process.roles",
+        (),
+        "What this process is: broker, controller or both; required.",
+        ("broker", "controller"),
+        empty=False,
+    )
+)
+BROKER_RACK = _row(word_or_unset("broker.rack", "Where the broker stands, so that replicas can stand apart."))
+CONTROLLER_QUORUM_VOTERS = _row(
+    words("controller.quorum.voters", (), "The controllers that vote, as id@host:port.")
+)
+CONTROLLER_QUORUM_BOOTSTRAP_SERVERS = _row(
+    words("controller.quorum.bootstrap.servers", (), "Controllers to ask for the quorum, as host:port.")
+)
+
+# Where it listens.
+LISTENERS = _row(
+    our_own(
+        words(
+            "listeners",
+            ("PLAINTEXT://127.0.0.1:9092",),
+            "Where the node listens, as NAME://host:port; unlike Kafka's, the default is this machine only.",
+            empty=False,
+        )
+    )
+)
+ADVERTISED_LISTENERS = _row(
+    words(
+        "advertised.listeners",
+        (),
+        "Where clients are told to connect, as NAME://host:port; unset: listeners.",
+    )
+)
+LISTENER_SECURITY_PROTOCOL_MAP = _row(
+    words(
+        "listener.security.protocol.map",
+        ("PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"),
+        "Which security protocol each listener name stands for, as NAME:PROTOCOL.",
+    )
+)
+INTER_BROKER_LISTENER_NAME = _row(
+    word_or_unset("inter.broker.listener.name", "The listener that other brokers use; unset: PLAINTEXT.")
+)
+CONTROLLER_LISTENER_NAMES = _row(
+    words("controller.listener.names", (), "The names among the listeners that serve the controller.")
+)
+ALLOW_INSECURE_LISTENER = _row(
+    our_own(
+        flag(
+            "allow.insecure.listener",
+            False,
+            "Whether a listener without encryption may be reached from other machines. Kafka has no such check.",
+        )
+    )
+)
+SOCKET_LISTEN_BACKLOG_SIZE = _row(
+    whole("socket.listen.backlog.size", 50, "The connections that may wait to be accepted.", 1, kind=INT)
+)
+SOCKET_SEND_BUFFER_BYTES = _row(
+    whole(
+        "socket.send.buffer.bytes",
+        102_400,
+        "The size of a socket's send buffer; -1 leaves it to the system.",
+        -1,
+        kind=INT,
+    )
+)
+SOCKET_RECEIVE_BUFFER_BYTES = _row(
+    whole(
+        "socket.receive.buffer.bytes",
+        102_400,
+        "The size of a socket's receive buffer; -1 leaves it to the system.",
+        -1,
+        kind=INT,
+    )
+)
+
+# What one peer, and all together, may take.
+SOCKET_REQUEST_MAX_BYTES = _row(
+    whole("socket.request.max.bytes", 100 * MIB, "The largest request that is read.", 1, kind=INT)
+)
+QUEUED_MAX_REQUEST_BYTES = _row(
+    our_own(
+        whole(
+            "queued.max.request.bytes",
+            256 * MIB,
+            "The bytes of all requests being read or served, beyond which no more are read; Kafka has no limit.",
+            MIB,
+        )
+    )
+)
+CONNECTIONS_MAX_IDLE_MS = _row(
+    whole(
+        "connections.max.idle.ms",
+        10 * MINUTE_MS,
+        "How long a connection may be silent before it is closed.",
+        1,
+    )
+)
+REQUEST_READ_TIMEOUT_MS = _row(
+    our_own(
+        whole(
+            "request.read.timeout.ms",
+            10_000,
+            "How long the first bytes of a request may take once it has begun; Kafka has no such limit.",
+            1,
+        )
+    )
+)
+REQUEST_READ_MIN_BYTES_PER_SECOND = _row(
+    our_own(
+        whole(
+            "request.read.min.bytes.per.second",
+            1024,
+            "The rate that the rest of a request must keep, or its connection is closed. Kafka has no such limit.",
+            0,
+            kind=INT,
+        )
+    )
+)
+CONNECTIONS_MAX_UNREAD_BYTES = _row(
+    our_own(
+        whole(
+            "connections.max.unread.bytes",
+            8 * MIB,
+            "The bytes of answers that a peer may leave unread before we stop reading from it. Not in Kafka.",
+            1,
+            kind=INT,
+        )
+    )
+)
+CONNECTIONS_MAX_IN_FLIGHT_REQUESTS = _row(
+    our_own(
+        whole(
+            "connections.max.in.flight.requests",
+            64,
+            "The requests of one connection that are served before the next one is read. Kafka's is 1, fixed.",
+            1,
+            kind=INT,
+        )
+    )
+)
+MAX_CONNECTIONS = _live(
+    our_own(
+        whole(
+            "max.connections",
+            10_000,
+            "The connections that the node accepts in all; Kafka has no limit.",
+            1,
+            kind=INT,
+        )
+    )
+)
+MAX_CONNECTIONS_PER_IP = _live(
+    our_own(
+        whole(
+            "max.connections.per.ip",
+            1_024,
+            "The connections that one address may have; Kafka has no limit.",
+            0,
+            kind=INT,
+        )
+    )
+)
+FETCH_MAX_BYTES = _row(
+    whole(
+        "fetch.max.bytes",
+        55 * MIB,
+        "The most bytes that one fetch answers with, a first batch apart.",
+        1024,
+        kind=INT,
+    )
+)
+MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = _row(
+    whole(
+        "max.incremental.fetch.session.cache.slots",
+        1_000,
+        "The fetch sessions that the broker keeps.",
+        0,
+        kind=INT,
+    )
+)
+MAX_REQUEST_PARTITION_SIZE_LIMIT = _row(
+    whole(
+        "max.request.partition.size.limit",
+        2_000,
+        "The partitions that one DescribeTopicPartitions answers with.",
+        1,
+        kind=INT,
+    )
+)
+MAX_OPEN_FILES = _row(
+    our_own(
+        whole(
+            "max.open.files",
+            1_024,
+            "The file descriptors that logs hold at once; others are opened when needed. Not in Kafka.",
+            16,
+            kind=INT,
+        )
+    )
+)
+MAX_PARTITIONS = _row(
+    our_own(
+        whole(
+            "max.partitions",
+            20_000,
+            "The partitions that the cluster may have in all. Not in Kafka.",
+            1,
+            kind=INT,
+        )
+    )
+)
+DISK_RESERVE_BYTES = _row(
+    our_own(
+        whole(
+            "disk.reserve.bytes",
+            64 * MIB,
+            "The room left free on disk: below it, produce is refused and reads go on. Not in Kafka.",
+            0,
+        )
+    )
+)
+DECOMPRESSED_MAX_BYTES = _row(
+    our_own(
+        whole(
+            "decompressed.max.bytes",
+            100 * MIB,
+            "The most that one compressed batch may hold where the broker must look inside. Not in Kafka.",
+            1,
+            kind=INT,
+        )
+    )
+)
+
+# Topics.
+NUM_PARTITIONS = _row(
+    whole("num.partitions", 1, "The partitions of a topic whose creator does not say.", 1, kind=INT)
+)
+DEFAULT_REPLICATION_FACTOR = _row(
+    whole("default.replication.factor", 1, "The replicas of a topic whose creator does not say.", 1, kind=INT)
+)
+AUTO_CREATE_TOPICS_ENABLE = _row(
+    flag("auto.create.topics.enable", True, "Whether asking for a topic that is not there creates it.")
+)
+DELETE_TOPIC_ENABLE = _row(flag("delete.topic.enable", True, "Whether topics can be deleted."))
+
+# The log.
+LOG_DIR = _row(
+    our_own(
+        words(
+            "log.dir",
+            ("/tmp/everlog-logs",),
+            "The directory of the logs; log.dirs comes before it. Kafka's default is /tmp/kafka-logs.",
+            empty=False,
+        )
+    )
+)
+LOG_DIRS = _row(words("log.dirs", (), "The directories of the logs; unset: log.dir."))
+METADATA_LOG_DIR = _row(
+    word_or_unset("metadata.log.dir", "The directory of the metadata log; unset: the first of log.dirs.")
+)
+LOG_RETENTION_CHECK_INTERVAL_MS = _row(
+    whole(
+        "log.retention.check.interval.ms", 5 * MINUTE_MS, "How often logs are looked at for what may go.", 1
+    )
+)
+LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS = _row(
+    whole(
+        "log.flush.offset.checkpoint.interval.ms",
+        MINUTE_MS,
+        "How often the offsets up to which logs are on disk are written down.",
+        0,
+        kind=INT,
+    )
+)
+LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = _row(
+    whole(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        MINUTE_MS,
+        "How often the start offsets of logs are written down.",
+        0,
+        kind=INT,
+    )
+)
+LOG_INITIAL_TASK_DELAY_MS = _row(
+    whole(
+        "log.initial.task.delay.ms",
+        30_000,
+        "How long after the start the work on logs in the background begins.",
+        0,
+    )
+)
+PRODUCER_ID_EXPIRATION_MS = _live(
+    whole(
+        "producer.id.expiration.ms",
+        DAY_MS,
+        "How long a partition remembers a producer that is silent.",
+        1,
+        kind=INT,
+    )
+)
+PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = _row(
+    whole(
+        "producer.id.expiration.check.interval.ms",
+        10 * MINUTE_MS,
+        "How often partitions forget the producers that are due.",
+        1,
+        kind=INT,
+    )
+)
+
+# Replication.
+REPLICA_LAG_TIME_MAX_MS = _row(
+    whole("replica.lag.time.max.ms", 30_000, "How long a follower may lag before it is out of sync.")
+)
+REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = _row(
+    whole(
+        "replica.high.watermark.checkpoint.interval.ms", 5_000, "How often high watermarks are written down."
+    )
+)
+
+# Groups and transactions: what Kafka's own server.properties names, and their topics.
+OFFSETS_TOPIC_NUM_PARTITIONS = _row(
+    whole("offsets.topic.num.partitions", 50, "The partitions of __consumer_offsets.", 1, kind=INT)
+)
+OFFSETS_TOPIC_REPLICATION_FACTOR = _row(
+    whole("offsets.topic.replication.factor", 3, "The replicas of __consumer_offsets.", 1, kind=SHORT)
+)
+OFFSETS_TOPIC_SEGMENT_BYTES = _row(
+    whole("offsets.topic.segment.bytes", 100 * MIB, "The segment size of __consumer_offsets.", 1, kind=INT)
+)
+OFFSETS_RETENTION_MINUTES = _row(
+    whole(
+        "offsets.retention.minutes",
+        WEEK_MS // MINUTE_MS,
+        "How long a dead group's offsets are kept.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_INITIAL_REBALANCE_DELAY_MS = _row(
+    whole(
+        "group.initial.rebalance.delay.ms", 3_000, "How long a new group waits for more members.", 0, kind=INT
+    )
+)
+GROUP_MIN_SESSION_TIMEOUT_MS = _row(
+    whole(
+        "group.min.session.timeout.ms",
+        6_000,
+        "The shortest session time-out that a member may ask for.",
+        kind=INT,
+    )
+)
+GROUP_MAX_SESSION_TIMEOUT_MS = _row(
+    whole(
+        "group.max.session.timeout.ms",
+        30 * MINUTE_MS,
+        "The longest session time-out that a member may ask for.",
+        kind=INT,
+    )
+)
+GROUP_MAX_SIZE = _row(whole("group.max.size", INT_MAX, "The members that one group may have.", 1, kind=INT))
+TRANSACTION_STATE_LOG_NUM_PARTITIONS = _row(
+    whole("transaction.state.log.num.partitions", 50, "The partitions of __transaction_state.", 1, kind=INT)
+)
+TRANSACTION_STATE_LOG_REPLICATION_FACTOR = _row(
+    whole(
+        "transaction.state.log.replication.factor", 3, "The replicas of __transaction_state.", 1, kind=SHORT
+    )
+)
+TRANSACTION_STATE_LOG_MIN_ISR = _row(
+    whole(
+        "transaction.state.log.min.isr",
+        2,
+        "The replicas of __transaction_state that must be in sync.",
+        1,
+        kind=INT,
+    )
+)
+TRANSACTION_MAX_TIMEOUT_MS = _row(
+    whole(
+        "transaction.max.timeout.ms",
+        15 * MINUTE_MS,
+        "The longest time-out that a transaction may ask for.",
+        1,
+        kind=INT,
+    )
+)
+TRANSACTIONAL_ID_EXPIRATION_MS = _row(
+    whole(
+        "transactional.id.expiration.ms",
+        WEEK_MS,
+        "How long a silent transactional id is remembered.",
+        1,
+        kind=INT,
+    )
+)
+
+# Kafka has these, its server.properties names them, and here nothing depends on them.
+_UNUSED = " Taken for Kafka's sake: one event loop serves all, so it changes nothing here."
+NUM_NETWORK_THREADS = _row(whole("num.network.threads", 3, "Threads that move bytes." + _UNUSED, 1, kind=INT))
+NUM_IO_THREADS = _row(whole("num.io.threads", 8, "Threads that serve requests." + _UNUSED, 1, kind=INT))
+BACKGROUND_THREADS = _row(whole("background.threads", 10, "Threads for chores." + _UNUSED, 1, kind=INT))
+NUM_RECOVERY_THREADS_PER_DATA_DIR = _row(
+    whole("num.recovery.threads.per.data.dir", 2, "Threads that recover logs." + _UNUSED, 1, kind=INT)
+)
+QUEUED_MAX_REQUESTS = _row(
+    whole("queued.max.requests", 500, "Requests that wait for a thread." + _UNUSED, 1, kind=INT)
+)
+_NO_SHARE = " Taken for Kafka's sake: there are no share groups yet, so it changes nothing."
+SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR = _row(
+    whole(
+        "share.coordinator.state.topic.replication.factor",
+        3,
+        "The replicas of __share_group_state." + _NO_SHARE,
+        1,
+        kind=SHORT,
+    )
+)
+SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR = _row(
+    whole(
+        "share.coordinator.state.topic.min.isr",
+        2,
+        "Replicas that must be in sync." + _NO_SHARE,
+        1,
+        kind=SHORT,
+    )
+)
+REMOTE_LOG_STORAGE_SYSTEM_ENABLE = _row(
+    needing(
+        flag("remote.log.storage.system.enable", False, "Whether topics may be tiered."), "tiered storage"
+    )
+)
+SECURITY_INTER_BROKER_PROTOCOL = _row(
+    word(
+        "security.inter.broker.protocol",
+        "PLAINTEXT",
+        "The protocol between brokers, where inter.broker.listener.name does not say.",
+        ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    )
+)
+
+WITHOUT_EFFECT = frozenset(
+    setting.key
+    for setting in (
+        NUM_NETWORK_THREADS,
+        NUM_IO_THREADS,
+        BACKGROUND_THREADS,
+        NUM_RECOVERY_THREADS_PER_DATA_DIR,
+        QUEUED_MAX_REQUESTS,
+        SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR,
+        SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR,
+    )
+)
+
+for _topic_setting in TOPIC_SETTINGS.values():
+    for _twin in _topic_setting.twins:
+        _row(_twin.setting)
+
+BROKER_SETTINGS: Mapping[str, Setting[Any]] = MappingProxyType(_rows)
+"""Every setting that a broker may have, the twins of the topics' included, by key."""
