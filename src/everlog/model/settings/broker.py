@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from everlog.model.errors import ConfigError
 from everlog.model.ids import BrokerId
@@ -17,6 +17,16 @@ from everlog.model.settings.topic_table import TOPIC_SETTINGS
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class SettingValues:
+    """A value for each row of the broker's table; asking with a row gives its type."""
+
+    by_key: Mapping[str, object]
+
+    def __getitem__(self, setting: Setting[T]) -> T:
+        return cast(T, self.by_key[setting.key])  # parse made it from this very setting
+
+
 @dataclass(frozen=True)
 class BrokerSettings:
     """The settings of one node: `settings[SETTING]` is the value, typed as the table has it.
@@ -27,8 +37,8 @@ class BrokerSettings:
 
     given: Mapping[str, str]
     """What was set and to what text, defaults left out."""
-    values: Mapping[str, object]
-    """Every setting's value, by key."""
+    values: "SettingValues"
+    """Every setting's value."""
     node_id: BrokerId
     roles: frozenset[str]
     listeners: tuple[Listener, ...]
@@ -40,7 +50,7 @@ class BrokerSettings:
     metadata_log_dir: str
 
     def __getitem__(self, setting: Setting[T]) -> T:
-        return cast(T, self.values[setting.key])  # parse made it from this very setting
+        return self.values[setting]
 
     @property
     def broker_listeners(self) -> tuple[Listener, ...]:
@@ -57,7 +67,7 @@ class BrokerSettings:
         for layer in layers:
             for key, text in layer.items():
                 setting = table.BROKER_SETTINGS.get(key)
-                if setting is not None and setting.update is not Update.READ_ONLY:
+                if setting is not None and setting.update is not Update.READ_ONLY and readable(setting, text):
                     given[key] = text
         if given == self.given:
             return self
@@ -94,69 +104,81 @@ def parse_broker_value(key: str, text: str) -> object:
     return setting.parse(text)
 
 
+def readable(setting: Setting[T], text: str) -> bool:
+    """Whether the text is a value of the setting that this version serves."""
+    try:
+        setting.parse(text)
+    except ConfigError:
+        return False
+    return True
+
+
 def _checked(given: Mapping[str, str]) -> BrokerSettings:
-    values: dict[str, object] = {
-        key: setting.parse(given[key]) if key in given else setting.default
-        for key, setting in table.BROKER_SETTINGS.items()
-    }
-
-    def value(setting: Setting[T]) -> T:
-        return cast(T, values[setting.key])  # parse made it from this very setting
-
-    node_id = value(table.NODE_ID)
+    values = SettingValues(
+        MappingProxyType(
+            {
+                key: setting.parse(given[key]) if key in given else setting.default
+                for key, setting in table.BROKER_SETTINGS.items()
+            }
+        )
+    )
+    node_id = values[table.NODE_ID]
     if node_id is None:
         raise ConfigError("node.id is not set, expected the number of this node, such as 1")
-    roles = frozenset(value(table.PROCESS_ROLES))
+    named_roles = values[table.PROCESS_ROLES]
+    roles = frozenset(named_roles)
     if not roles:
         raise ConfigError("process.roles is not set, expected broker,controller")
-    if roles != {"broker", "controller"}:
+    if set(roles) != {"broker", "controller"}:
         raise ConfigError(
             f"process.roles is {','.join(sorted(roles))!r}, expected 'broker,controller': "
             "this version runs both in one process"
         )
-    controller_names = frozenset(name.upper() for name in value(table.CONTROLLER_LISTENER_NAMES))
-    listeners, advertised = _listeners(value, controller_names)
-    _check_voters(value(table.CONTROLLER_QUORUM_VOTERS), node_id)
-    log_dirs = value(table.LOG_DIRS) or value(table.LOG_DIR)
+    controller_names = frozenset(name.upper() for name in values[table.CONTROLLER_LISTENER_NAMES])
+    listeners, advertised = _listeners(values, controller_names)
+    _check_voters(values[table.CONTROLLER_QUORUM_VOTERS], node_id)
+    log_dirs = values[table.LOG_DIRS] or values[table.LOG_DIR]
     return BrokerSettings(
         given=MappingProxyType(dict(given)),
-        values=MappingProxyType(values),
+        values=values,
         node_id=BrokerId(node_id),
         roles=roles,
         listeners=listeners,
         advertised=advertised,
         controller_listener_names=controller_names,
         log_dirs=log_dirs,
-        metadata_log_dir=value(table.METADATA_LOG_DIR) or log_dirs[0],
+        metadata_log_dir=values[table.METADATA_LOG_DIR] or log_dirs[0],
     )
 
 
 def _listeners(
-    value: Any, controller_names: frozenset[str]
+    values: SettingValues, controller_names: frozenset[str]
 ) -> tuple[tuple[Listener, ...], tuple[Listener, ...]]:
     protocols = parse_protocol_map(
-        table.LISTENER_SECURITY_PROTOCOL_MAP.key, value(table.LISTENER_SECURITY_PROTOCOL_MAP)
+        table.LISTENER_SECURITY_PROTOCOL_MAP.key, values[table.LISTENER_SECURITY_PROTOCOL_MAP]
     )
-    listeners = parse_listeners("listeners", value(table.LISTENERS), protocols)
+    listeners = parse_listeners("listeners", values[table.LISTENERS], protocols)
     for listener in listeners:
-        _check_security(listener, value(table.ALLOW_INSECURE_LISTENER))
+        _check_security(listener, values[table.ALLOW_INSECURE_LISTENER])
     serving = [one for one in listeners if one.name not in controller_names]
     if not serving:
         raise ConfigError("listeners are all in controller.listener.names, expected one that serves clients")
-    told = parse_listeners("advertised.listeners", value(table.ADVERTISED_LISTENERS), protocols) or tuple(
+    told = parse_listeners("advertised.listeners", values[table.ADVERTISED_LISTENERS], protocols) or tuple(
         serving
     )
     names = {one.name for one in listeners}
     for listener in told:
         if listener.name not in names:
             raise ConfigError(
-                f"advertised.listeners has {listener}, expected one of the listeners' names: {', '.join(sorted(names))}"
+                f"advertised.listeners has {listener}, expected one of the listeners' names: "
+                f"{', '.join(sorted(names))}"
             )
         if listener.host in {"0.0.0.0", "::"}:
             raise ConfigError(
-                f"advertised.listeners would tell clients to connect to {listener}, expected an address they can reach"
+                f"advertised.listeners would tell clients to connect to {listener}, "
+                "expected an address that they can reach"
             )
-    inter_broker = value(table.INTER_BROKER_LISTENER_NAME)
+    inter_broker = values[table.INTER_BROKER_LISTENER_NAME]
     if inter_broker is not None and inter_broker.upper() not in {one.name for one in serving}:
         raise ConfigError(
             f"inter.broker.listener.name is {inter_broker!r}, expected one of "
@@ -169,7 +191,7 @@ def _check_security(listener: Listener, allow_insecure: bool) -> None:
     if listener.protocol not in SERVED_PROTOCOLS:
         raise ConfigError(
             f"listeners has {listener} with {listener.protocol.name}, "
-            f"expected {', '.join(one.name for one in SERVED_PROTOCOLS)}: this version serves no other protocol"
+            f"expected {', '.join(one.name for one in SERVED_PROTOCOLS)}: this version serves no other"
         )
     if listener.reachable_from_elsewhere and not allow_insecure:
         raise ConfigError(

@@ -100,7 +100,7 @@ ALLOW_INSECURE_LISTENER = _row(
         flag(
             "allow.insecure.listener",
             False,
-            "Whether a listener without encryption may be reached from other machines. Kafka has no such check.",
+            "Whether other machines may reach a listener without encryption. Kafka does not ask.",
         )
     )
 )
@@ -135,7 +135,7 @@ QUEUED_MAX_REQUEST_BYTES = _row(
         whole(
             "queued.max.request.bytes",
             256 * MIB,
-            "The bytes of all requests being read or served, beyond which no more are read; Kafka has no limit.",
+            "The bytes of all requests under way, beyond which no more are read; Kafka has no limit.",
             MIB,
         )
     )
@@ -163,7 +163,7 @@ REQUEST_READ_MIN_BYTES_PER_SECOND = _row(
         whole(
             "request.read.min.bytes.per.second",
             1024,
-            "The rate that the rest of a request must keep, or its connection is closed. Kafka has no such limit.",
+            "The rate that the rest of a request must keep, or its connection is closed. Not in Kafka.",
             0,
             kind=INT,
         )
@@ -185,7 +185,7 @@ CONNECTIONS_MAX_IN_FLIGHT_REQUESTS = _row(
         whole(
             "connections.max.in.flight.requests",
             64,
-            "The requests of one connection that are served before the next one is read. Kafka's is 1, fixed.",
+            "The requests of one connection served before the next is read. Kafka's is 1, fixed.",
             1,
             kind=INT,
         )

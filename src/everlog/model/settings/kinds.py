@@ -11,6 +11,7 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Kind(IntEnum):
@@ -36,14 +37,14 @@ class Update(Enum):
 
 
 @dataclass(frozen=True)
-class Setting(Generic[T]):
+class Setting(Generic[T_co]):
     """One setting. `settings[SETTING]` has the type that `default` has."""
 
     key: str
     kind: Kind
-    default: T
+    default: T_co
     meaning: str
-    read: Callable[[str], T]
+    read: Callable[[str], T_co]
     """Text to a value, without the bounds; a ValueError's text says what was expected."""
     expected: str
     """What a value may be, for people."""
@@ -58,8 +59,8 @@ class Setting(Generic[T]):
         """Whether the value may never be shown."""
         return self.kind is Kind.PASSWORD
 
-    def parse(self, text: str) -> T:
-        """Return the value that `text` stands for; ConfigError if it stands for none, or none we can serve."""
+    def parse(self, text: str) -> T_co:
+        """Return the value that `text` stands for; ConfigError if there is none, or none that we serve."""
         try:
             value = self.read(text.strip())
         except ValueError:

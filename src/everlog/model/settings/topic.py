@@ -86,7 +86,7 @@ def topic_value(row: TopicSetting[T], overrides: Mapping[str, str], layers: Laye
     if text is not None:
         value = _parsed(row.setting, text)
         if value is not None:
-            return cast(T, value)
+            return value
     for twin in row.twins:
         for _, text in layers.sources(twin.setting.key):
             value = _parsed(twin.setting, text)

@@ -161,7 +161,7 @@ FLUSH_MS = _topic(
         _dynamic(
             whole_or_unset,
             "log.flush.interval.ms",
-            "The longest that records wait before they are forced to disk; unset: log.flush.scheduler.interval.ms.",
+            "The longest that records wait for the disk; unset: log.flush.scheduler.interval.ms.",
             0,
         )
     ),
@@ -261,7 +261,7 @@ CLEANUP_POLICY = _with_twin(
     words(
         "cleanup.policy",
         ("delete",),
-        "What becomes of old segments: delete by age and size, compact to the last value of each key, or both.",
+        "What becomes of old segments: delete by age and size, compact to each key's last value, or both.",
         ("compact", "delete"),
     ),
     "log.cleanup.policy",
