@@ -60,6 +60,20 @@ class BatchView:
         "raw",
     )
 
+    attributes: int
+    base_offset: int
+    base_sequence: int
+    base_timestamp: int
+    count: int
+    crc: int
+    last_offset_delta: int
+    leader_epoch: int
+    length: int
+    magic: int
+    max_timestamp: int
+    producer_epoch: int
+    producer_id: int
+
     def __init__(self, raw: memoryview) -> None:
         self.raw = raw
         (
@@ -151,7 +165,8 @@ class BatchView:
     def __repr__(self) -> str:
         return (
             f"BatchView({self.base_offset}..{self.last_offset}, epoch={self.leader_epoch}, size={self.size}, "
-            f"attributes={self.attributes:#x}, producer={self.producer_id}/{self.producer_epoch}/{self.base_sequence})"
+            f"attributes={self.attributes:#x}, "
+            f"producer={self.producer_id}/{self.producer_epoch}/{self.base_sequence})"
         )
 
 

@@ -63,7 +63,7 @@ def build_marker(
 def build_control_batch(
     kind: ControlType, value: bytes, *, timestamp: int, base_offset: int = 0, leader_epoch: int = -1
 ) -> bytearray:
-    """Return a control batch outside any transaction, such as a leader change; `value` has its own version."""
+    """Return a control batch outside any transaction, such as a leader change; `value` bears its version."""
     return build_batch(
         [NewRecord(_KEY.pack(_VERSION, kind), value, (), timestamp)],
         base_offset=base_offset,

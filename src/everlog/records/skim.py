@@ -6,16 +6,18 @@ which, and EVERLOG_PURE_PYTHON=1 in the environment keeps the compiled one from 
 same answers; what is wrong with a record is always put into words by the plain one.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from everlog.model.errors import CorruptDataError
 from everlog.ports.files import Buffer
 from everlog.records.varint import read_varint, read_varlong
 
+_kernel_skim: Callable[[Buffer, int, int], tuple[int, int, bool, int, int]] | None
 try:
-    from everlog.records import _kernel
+    from everlog.records._kernel import skim as _kernel_skim
 except ImportError:
-    _kernel = None
+    _kernel_skim = None
 
 _SMALLEST_INT64 = -(1 << 63)
 _LARGEST_INT64 = (1 << 63) - 1
@@ -40,15 +42,15 @@ def skim(records: Buffer, count: int, base_timestamp: int) -> Skim:
     Holds afterwards: there are exactly `count` records with offset deltas 0 to count - 1 in order, every
     length and header count fits, no varint is too long, every timestamp has 64 bits, no byte is left over.
     """
-    if _kernel is None:
+    if _kernel_skim is None:
         return skim_plainly(records, count, base_timestamp)
     return skim_compiled(records, count, base_timestamp)
 
 
 def skim_compiled(records: Buffer, count: int, base_timestamp: int) -> Skim:
     """As `skim`, by the compiled kernel, which must be there."""
-    assert _kernel is not None, "the kernel is not built"
-    max_timestamp, delta, null_keys, bad, position = _kernel.skim(records, count, base_timestamp)
+    assert _kernel_skim is not None, "the kernel is not built"
+    max_timestamp, delta, null_keys, bad, position = _kernel_skim(records, count, base_timestamp)
     if bad < 0:
         return Skim(max_timestamp, delta, null_keys)
     _skim_from(records, count, base_timestamp, first=bad, position=position)

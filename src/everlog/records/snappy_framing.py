@@ -22,12 +22,12 @@ _MAX_RATIO = 22
 
 def compress(data: Buffer) -> bytes:
     """Return `data` as a xerial stream of blocks of 32 KiB."""
-    from cramjam import snappy
+    import cramjam
 
     view = memoryview(data)
     parts: list[bytes] = [_HEADER]
     for start in range(0, len(view), _BLOCK_BYTES):
-        block = bytes(snappy.compress_raw(view[start : start + _BLOCK_BYTES]))
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _BLOCK_BYTES]))
         parts += (_LENGTH.pack(len(block)), block)
     return b"".join(parts)
 
@@ -35,13 +35,13 @@ def compress(data: Buffer) -> bytes:
 def decompress(data: Buffer, max_bytes: int) -> bytes:
     """Return what a stream or a bare block unpacks to; CorruptDataError if damaged or above `max_bytes`."""
     view = memoryview(data)
-    if view[: len(_MAGIC)] != _MAGIC:
+    if bytes(view[: len(_MAGIC)]) != _MAGIC:
         return _unpack_block(view, max_bytes)
     parts: list[bytes] = []
     room = max_bytes
     position = 0
     while position < len(view):
-        if view[position : position + len(_MAGIC)] == _MAGIC:
+        if bytes(view[position : position + len(_MAGIC)]) == _MAGIC:
             # A stream's header may come again: streams may be strung together.
             position += len(_HEADER)
             if position > len(view):
@@ -69,7 +69,7 @@ def _block_at(view: memoryview, position: int) -> memoryview:
 
 def _unpack_block(block: memoryview, max_bytes: int) -> bytes:
     """Return what one block unpacks to; what it says of its size is weighed before room is made for it."""
-    from cramjam import DecompressionError, snappy
+    import cramjam
 
     claimed = _claimed_bytes(block)
     if claimed > max_bytes:
@@ -77,8 +77,8 @@ def _unpack_block(block: memoryview, max_bytes: int) -> bytes:
     if claimed > _MAX_RATIO * len(block):
         raise CorruptDataError(f"the snappy data is damaged: {len(block)} bytes claim to unpack to {claimed}")
     try:
-        return bytes(snappy.decompress_raw(block))
-    except DecompressionError as error:
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
         raise CorruptDataError(f"the snappy data is damaged: {error}") from None
 
 

@@ -97,7 +97,7 @@ def _frames(view: memoryview) -> Iterator[_Frame]:
 
 
 def _frame_at(view: memoryview, start: int) -> _Frame:
-    """Return the frame that begins at `start`, by RFC 8878 section 3.1.1; CorruptDataError if it is cut off."""
+    """Return the frame that begins at `start` (RFC 8878 section 3.1.1); CorruptDataError if it is cut off."""
     descriptor = _byte(view, start + 4)
     single_segment = descriptor & 0x20 != 0
     position = start + (5 if single_segment else 6) + _DICTIONARY_ID_BYTES[descriptor & 0x03]
