@@ -1,0 +1,110 @@
+# ruff: noqa: RUF023  (slots stand in the order of the wire)
+"""ReadShareGroupStateSummaryRequest and ReadShareGroupStateSummaryResponse.
+
+Made from everlog.wire.schemas by `python -m everlog.wire.generate`; never edited.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from everlog.model.ids import NO_UUID, Uuid
+from everlog.wire.message import EMPTY, Message, Structure
+
+
+class PartitionData(Structure):
+    __slots__ = ("partition", "leader_epoch")
+
+    def __init__(
+        self,
+        *,
+        partition: int = 0,
+        leader_epoch: int = 0,
+    ) -> None:
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+
+
+class ReadStateSummaryData(Structure):
+    __slots__ = ("topic_id", "partitions")
+
+    def __init__(
+        self,
+        *,
+        topic_id: Uuid = NO_UUID,
+        partitions: list[PartitionData] = EMPTY,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[PartitionData] = [] if partitions is EMPTY else partitions
+
+
+class ReadShareGroupStateSummaryRequest(Message):
+    __slots__ = ("group_id", "topics")
+    FAMILY: ClassVar[str] = "shares"
+    KEY: ClassVar[int | None] = 87
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        topics: list[ReadStateSummaryData] = EMPTY,
+    ) -> None:
+        self.group_id = group_id
+        self.topics: list[ReadStateSummaryData] = [] if topics is EMPTY else topics
+
+
+class PartitionResult(Structure):
+    __slots__ = (
+        "partition",
+        "error_code",
+        "error_message",
+        "state_epoch",
+        "leader_epoch",
+        "start_offset",
+        "delivery_complete_count",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        state_epoch: int = 0,
+        leader_epoch: int = 0,
+        start_offset: int = 0,
+        delivery_complete_count: int = -1,
+    ) -> None:
+        self.partition = partition
+        self.error_code = error_code
+        self.error_message = error_message
+        self.state_epoch = state_epoch
+        self.leader_epoch = leader_epoch
+        self.start_offset = start_offset
+        self.delivery_complete_count = delivery_complete_count
+
+
+class ReadStateSummaryResult(Structure):
+    __slots__ = ("topic_id", "partitions")
+
+    def __init__(
+        self,
+        *,
+        topic_id: Uuid = NO_UUID,
+        partitions: list[PartitionResult] = EMPTY,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[PartitionResult] = [] if partitions is EMPTY else partitions
+
+
+class ReadShareGroupStateSummaryResponse(Message):
+    __slots__ = ("results",)
+    FAMILY: ClassVar[str] = "shares"
+    KEY: ClassVar[int | None] = 87
+
+    def __init__(
+        self,
+        *,
+        results: list[ReadStateSummaryResult] = EMPTY,
+    ) -> None:
+        self.results: list[ReadStateSummaryResult] = [] if results is EMPTY else results

@@ -1,0 +1,27 @@
+# ruff: noqa: RUF023  (slots stand in the order of the wire)
+"""TopicRecord.
+
+Made from everlog.wire.schemas by `python -m everlog.wire.generate`; never edited.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from everlog.model.ids import NO_UUID, Uuid
+from everlog.wire.message import Message
+
+
+class TopicRecord(Message):
+    __slots__ = ("name", "topic_id")
+    FAMILY: ClassVar[str] = "metadata_records"
+    KEY: ClassVar[int | None] = 2
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: Uuid = NO_UUID,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id

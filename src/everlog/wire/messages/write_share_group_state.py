@@ -1,0 +1,126 @@
+# ruff: noqa: RUF023  (slots stand in the order of the wire)
+"""WriteShareGroupStateRequest and WriteShareGroupStateResponse.
+
+Made from everlog.wire.schemas by `python -m everlog.wire.generate`; never edited.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from everlog.model.ids import NO_UUID, Uuid
+from everlog.wire.message import EMPTY, Message, Structure
+
+
+class StateBatch(Structure):
+    __slots__ = ("first_offset", "last_offset", "delivery_state", "delivery_count")
+
+    def __init__(
+        self,
+        *,
+        first_offset: int = 0,
+        last_offset: int = 0,
+        delivery_state: int = 0,
+        delivery_count: int = 0,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.delivery_state = delivery_state
+        self.delivery_count = delivery_count
+
+
+class PartitionData(Structure):
+    __slots__ = (
+        "partition",
+        "state_epoch",
+        "leader_epoch",
+        "start_offset",
+        "delivery_complete_count",
+        "state_batches",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition: int = 0,
+        state_epoch: int = 0,
+        leader_epoch: int = 0,
+        start_offset: int = 0,
+        delivery_complete_count: int = -1,
+        state_batches: list[StateBatch] = EMPTY,
+    ) -> None:
+        self.partition = partition
+        self.state_epoch = state_epoch
+        self.leader_epoch = leader_epoch
+        self.start_offset = start_offset
+        self.delivery_complete_count = delivery_complete_count
+        self.state_batches: list[StateBatch] = [] if state_batches is EMPTY else state_batches
+
+
+class WriteStateData(Structure):
+    __slots__ = ("topic_id", "partitions")
+
+    def __init__(
+        self,
+        *,
+        topic_id: Uuid = NO_UUID,
+        partitions: list[PartitionData] = EMPTY,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[PartitionData] = [] if partitions is EMPTY else partitions
+
+
+class WriteShareGroupStateRequest(Message):
+    __slots__ = ("group_id", "topics")
+    FAMILY: ClassVar[str] = "shares"
+    KEY: ClassVar[int | None] = 85
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        topics: list[WriteStateData] = EMPTY,
+    ) -> None:
+        self.group_id = group_id
+        self.topics: list[WriteStateData] = [] if topics is EMPTY else topics
+
+
+class PartitionResult(Structure):
+    __slots__ = ("partition", "error_code", "error_message")
+
+    def __init__(
+        self,
+        *,
+        partition: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+    ) -> None:
+        self.partition = partition
+        self.error_code = error_code
+        self.error_message = error_message
+
+
+class WriteStateResult(Structure):
+    __slots__ = ("topic_id", "partitions")
+
+    def __init__(
+        self,
+        *,
+        topic_id: Uuid = NO_UUID,
+        partitions: list[PartitionResult] = EMPTY,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[PartitionResult] = [] if partitions is EMPTY else partitions
+
+
+class WriteShareGroupStateResponse(Message):
+    __slots__ = ("results",)
+    FAMILY: ClassVar[str] = "shares"
+    KEY: ClassVar[int | None] = 85
+
+    def __init__(
+        self,
+        *,
+        results: list[WriteStateResult] = EMPTY,
+    ) -> None:
+        self.results: list[WriteStateResult] = [] if results is EMPTY else results
