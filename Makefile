@@ -1,0 +1,57 @@
+# make run and make test need Python 3.11 or newer with pip, and nothing else. Both make and reuse .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: run test check format unit fuzz crash bench bench-quick kernels messages clean help
+.DEFAULT_GOAL := help
+
+help: ## show what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: $(VENV)/.runs ## start a broker, stream sample orders through it, and leave it serving
+	$(BIN)/python -m everlog.cli.demo $(ARGS)
+
+test: $(VENV)/.tests ## run all tests; what cannot run here is listed with its reason
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+check: $(VENV)/.tests ## the fast loop: format, lint, types, import contracts, unit tests
+	$(BIN)/ruff format --check src tests bench setup.py
+	$(BIN)/ruff check src tests bench setup.py
+	$(BIN)/mypy
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/unit
+
+format: $(VENV)/.tests ## format the code and mend what lint can mend
+	$(BIN)/ruff format src tests bench setup.py
+	$(BIN)/ruff check --fix src tests bench setup.py
+
+fuzz: $(VENV)/.tests ## fuzz every reader of foreign bytes; SECONDS_EACH=60 for each target
+	$(BIN)/python -m tests.fuzz.run --seconds $${SECONDS_EACH:-60} --target all
+
+bench: $(VENV)/.tests ## measure beside Apache Kafka on this machine (about an hour; ARGS= for options)
+	$(BIN)/python -m bench $(ARGS)
+
+bench-quick: $(VENV)/.tests ## the same in a few minutes, with a wide spread
+	$(BIN)/python -m bench --quick $(ARGS)
+
+messages: $(VENV)/.tests ## make the message classes anew from the schema table
+	$(BIN)/python -m everlog.wire.generate
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) .work build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find src -name '*.so' -delete
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $(PYTHON) is older" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runs: $(BIN)/python pyproject.toml setup.py src/everlog/records/_kernel.c
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.tests: $(BIN)/python pyproject.toml setup.py src/everlog/records/_kernel.c
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@ $(VENV)/.runs

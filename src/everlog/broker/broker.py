@@ -1,0 +1,177 @@
+"""Broker: what the handlers share, and what the passing of time means for it."""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from everlog.broker import dispatch
+from everlog.broker.exchange import Exchange
+from everlog.broker.fetch_sessions import FetchSessions
+from everlog.broker.group_commit import GroupCommit
+from everlog.broker.housekeeping import Housekeeping
+from everlog.broker.parked import ParkingLot
+from everlog.broker.replicas import Replica, Replicas
+from everlog.broker.topic_settings import min_insync_replicas, topic_log_settings
+from everlog.controller import Controller
+from everlog.log.directory import LogDirectory
+from everlog.log.partition import PartitionLog
+from everlog.metadata.image import ALL_BROKERS, BrokerImage, ClusterImage, TopicImage, broker_resource
+from everlog.model.errors import CorruptDataError, StorageError
+from everlog.model.ids import BrokerId, Instant
+from everlog.model.settings import BrokerSettings
+from everlog.model.settings import broker_table as keys
+from everlog.model.topics import TopicPartition
+from everlog.ports.alarm import Alarm
+from everlog.ports.aside import Aside
+from everlog.ports.clock import Clock
+from everlog.ports.random import Random
+
+_log = logging.getLogger(__name__)
+
+
+class Broker:
+    """One broker: its partitions, its waiting answers, and the cluster as it knows it."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        cluster_id: str,
+        controller: Controller,
+        directories: list[LogDirectory],
+        clock: Clock,
+        random: Random,
+        aside: Aside,
+        alarm: Alarm,
+    ) -> None:
+        self.static_settings = settings
+        self.settings = settings
+        """What the node was told, with what was changed while it runs."""
+        self.node_id: BrokerId = settings.node_id
+        self.cluster_id = cluster_id
+        self.controller = controller
+        self.clock = clock
+        self.random = random
+        self.alarm = alarm
+        self.advertised: Mapping[int, tuple[int, int]] = dispatch.ADVERTISED
+        self.image: ClusterImage = controller.image
+        """The cluster as far as it is committed."""
+        self.replicas = Replicas()
+        self.parked = ParkingLot(alarm)
+        self.group_commit = GroupCommit(aside, clock, alarm)
+        self.fetch_sessions = FetchSessions(settings[keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], random)
+        self.fetch_max_bytes = settings[keys.FETCH_MAX_BYTES]
+        self.directories = directories
+        self.housekeeping = Housekeeping(self, aside)
+        self._take_in_all(controller.image)
+        controller.subscribe(self._image_changed)
+
+    # --- requests
+
+    def dispatch(self, api_key: int, exchange: Exchange, frame: memoryview, after_client_id: int) -> None:
+        """Hand one request to its handler; ProtocolError if it cannot be read or is not served."""
+        dispatch.dispatch(self, api_key, exchange, frame, after_client_id)
+
+    def settle(self) -> None:
+        """Answer the fetches that the requests just handled have woken."""
+        self.parked.settle()
+
+    def listener_endpoint(self, listener_name: str, broker: BrokerImage) -> tuple[str, int]:
+        """Where clients of a listener reach a broker; no host and port -1 if it has no such listener."""
+        endpoint = broker.endpoint(listener_name)
+        return ("", -1) if endpoint is None else (endpoint.host, endpoint.port)
+
+    # --- time
+
+    def tick(self, now: Instant) -> None:
+        """Do what is due: answer fetches that waited long enough, begin syncs, keep house."""
+        self.parked.tick(now)
+        self.group_commit.tick(now)
+        self.housekeeping.tick(now)
+        self.parked.settle()
+
+    # --- partitions
+
+    def sync_due_at(self, log: PartitionLog) -> Instant:
+        """When the sync that an append waits for has to begin: now, or `flush.ms` after the oldest unsynced append."""
+        now = self.clock.now()
+        if log.unsynced_records >= log.settings.flush_messages:
+            return now
+        return Instant(now + log.settings.flush_ms)
+
+    def checkpoint_start_offsets(self, done: Callable[[bool], None]) -> None:
+        """Make the log start offsets durable, then call `done` with whether that worked."""
+        self.housekeeping.checkpoint_start_offsets(done)
+
+    def found_corruption(self, replica: Replica, error: CorruptDataError) -> None:
+        """Tell the operator that stored bytes have changed; they were not sent to anyone."""
+        _log.error("%s has damaged records on disk, which are not served: %s", replica.name, error)
+
+    def _open_log(self, replica: Replica) -> PartitionLog:
+        settings = topic_log_settings(self.settings, self.image, replica.name.topic)
+        try:
+            for directory in self.directories:
+                found = directory.get(replica.name, settings)
+                if found is not None:
+                    return found
+            roomiest = min(self.directories, key=len)
+            return roomiest.create(replica.name, replica.topic_id, settings)
+        except OSError as error:
+            raise StorageError(f"{replica.name} cannot be opened: {error}") from error
+
+    # --- metadata
+
+    def _image_changed(self, image: ClusterImage) -> None:
+        before, self.image = self.image, image
+        if image.configs is not before.configs:
+            self._reconfigure(before)
+        if image.topics is before.topics:
+            return
+        for name, topic in before.topics.items():
+            now = image.topics.get(name)
+            if now is None or now.id != topic.id:
+                self._give_up(topic)
+        for name, topic in image.topics.items():
+            if before.topics.get(name) is not topic:
+                self._take_in(topic)
+        self.parked.settle()
+
+    def _take_in_all(self, image: ClusterImage) -> None:
+        self._reconfigure(None)
+        for topic in image.topics.values():
+            self._take_in(topic)
+
+    def _take_in(self, topic: TopicImage) -> None:
+        min_insync = min_insync_replicas(self.settings, self.image, topic.name)
+        for index, partition in enumerate(topic.partitions):
+            if self.node_id not in partition.replicas:
+                continue
+            held = self.replicas.get(topic.name, index)
+            if held is None:
+                name = TopicPartition(topic.name, index)
+                self.replicas.add(
+                    Replica(name, topic.id, partition.leader_epoch, min_insync, self._open_log)
+                )
+            else:
+                held.leader_epoch = partition.leader_epoch
+
+    def _give_up(self, topic: TopicImage) -> None:
+        gone = self.replicas.remove_topic(topic.name)
+        self.parked.changed(gone)
+        for replica in gone:
+            self.housekeeping.delete_partition(replica)
+
+    def _reconfigure(self, before: ClusterImage | None) -> None:
+        """Take over settings that were changed while running, for the broker and for topics."""
+        image = self.image
+        own = broker_resource(self.node_id)
+        broker_changed = before is None or (
+            before.configs.get(ALL_BROKERS) != image.configs.get(ALL_BROKERS)
+            or before.configs.get(own) != image.configs.get(own)
+        )
+        if broker_changed:
+            self.settings = self.static_settings.with_dynamic(image.config(ALL_BROKERS), image.config(own))
+            self.fetch_max_bytes = self.settings[keys.FETCH_MAX_BYTES]
+        for replica in self.replicas:
+            topic = replica.name.topic
+            replica.min_insync = min_insync_replicas(self.settings, image, topic)
+            if replica.log is not None:
+                replica.log.reconfigure(topic_log_settings(self.settings, image, topic))

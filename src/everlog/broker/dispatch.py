@@ -1,0 +1,109 @@
+"""API key to handler: which requests are served, in which versions, and by whom.
+
+An API stands here once it is served, and what stands here is what ApiVersions advertises.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from everlog.broker.exchange import Exchange
+from everlog.broker.handlers import fetch, produce
+from everlog.model.errors import ProtocolError
+from everlog.wire.apis import APIS, ApiKey
+from everlog.wire.codec import decode_request, read_request_header, too_new_api_versions
+from everlog.wire.hot import fetch as hot_fetch
+from everlog.wire.hot import produce as hot_produce
+from everlog.wire.hot.reading import skip_tags
+
+if TYPE_CHECKING:
+    from everlog.broker.broker import Broker
+
+# The request is whatever message the handler's own API has; decode_request gives it just that.
+Handler = Callable[["Broker", Any, Exchange], None]
+
+_PRODUCE = int(ApiKey.PRODUCE)
+_FETCH = int(ApiKey.FETCH)
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+
+# Handlers are imported at first use, with the messages they need: a broker is ready before anyone asks
+# for most of them.
+_MODULES: dict[int, str] = {
+    ApiKey.LIST_OFFSETS: "list_offsets",
+    ApiKey.METADATA: "metadata",
+    ApiKey.FIND_COORDINATOR: "find_coordinator",
+    ApiKey.API_VERSIONS: "api_versions",
+    ApiKey.CREATE_TOPICS: "create_topics",
+    ApiKey.DELETE_TOPICS: "delete_topics",
+    ApiKey.DELETE_RECORDS: "delete_records",
+    ApiKey.INIT_PRODUCER_ID: "init_producer_id",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    ApiKey.DESCRIBE_CONFIGS: "describe_configs",
+    ApiKey.ALTER_CONFIGS: "alter_configs",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKey.CREATE_PARTITIONS: "create_partitions",
+    ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
+    ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+}
+_handlers: dict[int, Handler] = {}
+
+SERVED: dict[int, tuple[int, int]] = {
+    int(key): (APIS[key].min_version, APIS[key].advertised_max) for key in (_PRODUCE, _FETCH, *_MODULES)
+}
+"""API key to the versions that are served."""
+
+ADVERTISED: dict[int, tuple[int, int]] = {
+    key: (APIS[key].advertised_min, high) for key, (_, high) in SERVED.items()
+}
+"""API key to the versions that ApiVersions tells of."""
+
+
+def dispatch(broker: "Broker", api_key: int, exchange: Exchange, frame: memoryview, after_client_id: int) -> None:
+    """Decode one request and hand it to its handler; ProtocolError if we do not serve it."""
+    version = exchange.api_version
+    low, high = SERVED.get(api_key, (0, -1))
+    if not low <= version <= high:
+        _refuse_version(api_key, exchange, low, high)
+        return
+    if api_key == _PRODUCE:
+        at = after_client_id
+        if version >= hot_produce.FIRST_FLEXIBLE:
+            at = _after_tags(frame, at)
+        produce.handle(broker, hot_produce.read_produce(frame, at, version), exchange)
+    elif api_key == _FETCH:
+        at = after_client_id
+        if version >= hot_fetch.FIRST_FLEXIBLE:
+            at = _after_tags(frame, at)
+        fetch.handle(broker, hot_fetch.read_fetch(frame, at, version), exchange)
+    else:
+        header = read_request_header(frame)
+        exchange.client_id = header.client_id
+        _handler(api_key)(broker, decode_request(header, frame), exchange)
+
+
+def _after_tags(frame: memoryview, at: int) -> int:
+    try:
+        return skip_tags(frame, at)
+    except IndexError:
+        raise ProtocolError("a request ends inside its header") from None
+
+
+def _refuse_version(api_key: int, exchange: Exchange, low: int, high: int) -> None:
+    if api_key == _API_VERSIONS and exchange.api_version > high:
+        exchange.answer_parts((too_new_api_versions(exchange.correlation_id),))
+        return
+    if high < low:
+        raise ProtocolError(f"API key {api_key} is not served")
+    raise ProtocolError(
+        f"version {exchange.api_version} of {ApiKey(api_key).name} is not served, expected {low} to {high}"
+    )
+
+
+def _handler(api_key: int) -> Handler:
+    handler = _handlers.get(api_key)
+    if handler is None:
+        module = import_module(f"everlog.broker.handlers.{_MODULES[api_key]}")
+        handler = _handlers[api_key] = cast(Handler, module.handle)
+    return handler

@@ -1,0 +1,93 @@
+"""Group commit: one fsync for all appends to a partition that wait for one (`flush.messages`, `flush.ms`).
+
+While a sync runs, appends go on and their waiters gather; the next sync covers them all. With `flush.ms` the first
+waiter sets the time of the sync, and whoever appends until then shares it.
+"""
+
+from collections.abc import Callable
+
+from everlog.log.partition import PartitionLog
+from everlog.log.syncing import SyncPlan
+from everlog.model.ids import Instant
+from everlog.ports.alarm import Alarm
+from everlog.ports.aside import Aside
+from everlog.ports.clock import Clock
+
+Waiter = Callable[[bool], None]
+"""Called once: with True when the append is durable, with False if that can no longer be hoped for."""
+
+
+class _Queue:
+    """Those who wait for one partition."""
+
+    __slots__ = ("due_at", "running", "waiters")
+
+    def __init__(self) -> None:
+        self.waiters: list[tuple[int, Waiter]] = []  # End offset that has to be durable, and whom to tell.
+        self.running = False
+        self.due_at: Instant | None = None
+
+
+class GroupCommit:
+    """All waiting appends of a broker."""
+
+    def __init__(self, aside: Aside, clock: Clock, alarm: Alarm) -> None:
+        self._aside = aside
+        self._clock = clock
+        self._alarm = alarm
+        self._queues: dict[PartitionLog, _Queue] = {}
+
+    def wait(self, log: PartitionLog, end_offset: int, due_at: Instant, waiter: Waiter) -> None:
+        """Tell `waiter` once all below `end_offset` is durable; the sync begins at `due_at` at the latest."""
+        queue = self._queues.get(log)
+        if queue is None:
+            queue = self._queues[log] = _Queue()
+        queue.waiters.append((end_offset, waiter))
+        if queue.due_at is None or due_at < queue.due_at:
+            queue.due_at = due_at
+        if queue.running:
+            return
+        if due_at <= self._clock.now():
+            self._start(log, queue)
+        else:
+            self._alarm.ring_by(due_at)
+
+    def tick(self, now: Instant) -> None:
+        """Begin the syncs that are due."""
+        for log, queue in list(self._queues.items()):
+            if not queue.running and queue.due_at is not None and queue.due_at <= now:
+                self._start(log, queue)
+
+    def _start(self, log: PartitionLog, queue: _Queue) -> None:
+        plan = log.sync_plan()
+        queue.due_at = None
+        if plan is None:
+            # Another sync, at a roll or a checkpoint, has covered everything already.
+            self._settle(log, queue, log.synced_to)
+            return
+        queue.running = True
+        self._aside.run(plan.run, lambda result: self._ended(log, queue, plan, result))
+
+    def _ended(self, log: PartitionLog, queue: _Queue, plan: SyncPlan, result: None | OSError) -> None:
+        queue.running = False
+        if isinstance(result, OSError):
+            log.sync_failed(result)
+            waiters, queue.waiters = queue.waiters, []
+            del self._queues[log]
+            for _, waiter in waiters:
+                waiter(False)
+            return
+        log.synced(plan)
+        self._settle(log, queue, plan.end_offset)
+
+    def _settle(self, log: PartitionLog, queue: _Queue, durable_to: int) -> None:
+        done = [waiter for end, waiter in queue.waiters if end <= durable_to]
+        queue.waiters = [entry for entry in queue.waiters if entry[0] > durable_to]
+        if not queue.waiters:
+            del self._queues[log]
+        elif queue.due_at is None or queue.due_at <= self._clock.now():
+            self._start(log, queue)
+        else:
+            self._alarm.ring_by(queue.due_at)
+        for waiter in done:
+            waiter(True)

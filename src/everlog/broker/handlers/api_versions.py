@@ -1,0 +1,73 @@
+"""ApiVersions, versions 0 to 5: which requests this broker serves.
+
+3 is flexible and brings the client's name, 4 may name features that start at 0, 5 lets a client say whom it expects.
+A version above ours is answered in the format of version 0, so that any client can read it (KIP-511).
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+from everlog.broker.exchange import Exchange
+from everlog.model.errors import ErrorCode
+from everlog.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from everlog.broker.broker import Broker
+
+_CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
+_FIRST_WITH_CLIENT_SOFTWARE = 3
+_FIRST_WITH_CLUSTER = 5
+_FIRST_WITH_FEATURES_FROM_0 = 4
+
+
+def handle(broker: "Broker", request: ApiVersionsRequest, exchange: Exchange) -> None:
+    """Answer the list of APIs, or say what is wrong with who asks."""
+    version = exchange.api_version
+    if version >= _FIRST_WITH_CLIENT_SOFTWARE and not (
+        _CLIENT_SOFTWARE.match(request.client_software_name)
+        and _CLIENT_SOFTWARE.match(request.client_software_version)
+    ):
+        exchange.answer(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+    if version >= _FIRST_WITH_CLUSTER:
+        problem = _wrong_cluster(broker, request)
+        if problem is not None:
+            exchange.answer(ApiVersionsResponse(error_code=problem))
+            return
+    exchange.answer(served(broker, version))
+
+
+def _wrong_cluster(broker: "Broker", request: ApiVersionsRequest) -> ErrorCode | None:
+    names_cluster, names_node = request.cluster_id is not None, request.node_id >= 0
+    if names_cluster != names_node:
+        return ErrorCode.INVALID_REQUEST
+    if names_cluster and (request.cluster_id != broker.cluster_id or request.node_id != broker.node_id):
+        return ErrorCode.REBOOTSTRAP_REQUIRED
+    return None
+
+
+def served(broker: "Broker", version: int) -> ApiVersionsResponse:
+    """The full answer: every API in the dispatch table, and the features of the cluster."""
+    features = broker.image.features
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in sorted(broker.advertised.items())
+        ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in sorted(broker.supported_features.items())
+            if low > 0 or version >= _FIRST_WITH_FEATURES_FROM_0
+        ],
+        finalized_features_epoch=broker.image.features_offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(features.items())
+        ],
+    )

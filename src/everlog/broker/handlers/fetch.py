@@ -1,0 +1,192 @@
+"""Fetch, versions 4 to 18.
+
+4 brings isolation, 5 the log start offset, 7 sessions, 9 the leader epoch, 10 allows zstd, 11 the rack, 12 is
+flexible and finds divergence, 13 names topics by id, 15 moves the replica id to a tag, 16 names endpoints,
+17 and 18 tell of the replica's directory and high watermark.
+
+The answer holds file ranges, not bytes: they go from the page cache to the socket.
+"""
+
+from typing import TYPE_CHECKING
+
+from everlog.broker.exchange import Exchange
+from everlog.broker.fetch_sessions import FetchContext
+from everlog.broker.leadership import check_leader_epoch
+from everlog.broker.parked import ParkedFetch
+from everlog.broker.replicas import Replica
+from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
+from everlog.model.ids import Instant
+from everlog.wire.hot.fetch import (
+    FIRST_WITH_TOPIC_ID,
+    FetchData,
+    FetchPartition,
+    FetchResult,
+    Topic,
+    write_fetch_answer,
+)
+
+if TYPE_CHECKING:
+    from everlog.broker.broker import Broker
+
+
+class _Answer:
+    """The results of one pass over the partitions of a fetch."""
+
+    __slots__ = ("bytes_found", "must_go", "topics")
+
+    def __init__(self) -> None:
+        self.topics: list[tuple[Topic, list[FetchResult]]] = []
+        self.bytes_found = 0
+        self.must_go = False
+        """Whether there is something that the client should not wait for, such as an error."""
+
+    def add(self, topic: Topic, result: FetchResult) -> None:
+        if self.topics and self.topics[-1][0] == topic:
+            self.topics[-1][1].append(result)
+        else:
+            self.topics.append((topic, [result]))
+
+
+def handle(broker: "Broker", request: FetchData, exchange: Exchange) -> None:
+    """Answer at once if there is enough, else park the fetch until there is or its time is up."""
+    now = broker.clock.now()
+    version = exchange.api_version
+    if request.replica_id >= 0:
+        # Only a broker of the cluster may pull as a replica, and a single node has no other.
+        # A client that could would move the high watermark (CVE-2018-1288).
+        _answer_error(exchange, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, request)
+        return
+    try:
+        context = broker.fetch_sessions.context(request, version >= FIRST_WITH_TOPIC_ID, now)
+    except Refused as refused:
+        exchange.answer_parts(
+            write_fetch_answer(version, exchange.correlation_id, refused.code, 0, [])
+        )
+        return
+    answer = _read_all(broker, request, context)
+    if (
+        answer.must_go
+        or answer.bytes_found >= request.min_bytes
+        or request.max_wait_ms <= 0
+        or not context.partitions
+    ):
+        _send(exchange, context, answer)
+        return
+    _park(broker, request, context, exchange, answer, now)
+
+
+def _park(
+    broker: "Broker",
+    request: FetchData,
+    context: FetchContext,
+    exchange: Exchange,
+    answer: _Answer,
+    now: Instant,
+) -> None:
+    replicas: list[Replica] = []
+    for wanted in context.partitions:
+        replica = broker.replicas.get(wanted.topic, wanted.partition)
+        if replica is not None:
+            replicas.append(replica)
+
+    def complete() -> None:
+        if not exchange.abandoned:
+            _send(exchange, context, _read_all(broker, request, context))
+
+    missing = request.min_bytes - answer.bytes_found
+    broker.parked.park(ParkedFetch(replicas, missing, Instant(now + request.max_wait_ms), complete))
+
+
+def _read_all(broker: "Broker", request: FetchData, context: FetchContext) -> _Answer:
+    answer = _Answer()
+    room = min(request.max_bytes, broker.fetch_max_bytes)
+    for wanted in context.partitions:
+        result = _read_one(broker, wanted, request.read_committed, room, answer.bytes_found == 0)
+        if result.records is not None:
+            answer.bytes_found += result.records.length
+            room -= result.records.length
+        elif result.error_code or result.diverging is not None:
+            answer.must_go = True
+        answer.add(wanted.topic, result)
+    return answer
+
+
+def _read_one(
+    broker: "Broker", wanted: FetchPartition, read_committed: bool, room: int, nothing_yet: bool
+) -> FetchResult:
+    """Read one partition; whatever is wrong with it stays with it."""
+    replica = broker.replicas.get(wanted.topic, wanted.partition)
+    if replica is None:
+        return FetchResult(wanted.partition, _unknown(broker, wanted.topic))
+    try:
+        return _read_replica(replica, wanted, read_committed, room, nothing_yet)
+    except Refused as refused:
+        log = replica.log
+        if log is None or refused.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            return FetchResult(wanted.partition, refused.code)
+        return FetchResult(
+            wanted.partition, refused.code, replica.high_watermark, replica.last_stable_offset, log.start_offset
+        )
+    except CorruptDataError as error:
+        broker.found_corruption(replica, error)
+        return FetchResult(wanted.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+    except StorageError:
+        return FetchResult(wanted.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _read_replica(
+    replica: Replica, wanted: FetchPartition, read_committed: bool, room: int, nothing_yet: bool
+) -> FetchResult:
+    check_leader_epoch(replica, wanted.leader_epoch)
+    log = replica.log or replica.opened()
+    end = log.end_offset
+    unstable = log.first_unstable_offset
+    stable = end if unstable is None else unstable
+    offset = wanted.fetch_offset
+    start = log.start_offset
+    if wanted.last_fetched_epoch >= 0:
+        epoch, epoch_end = log.epochs.end_offset_for(wanted.last_fetched_epoch, end)
+        if epoch < wanted.last_fetched_epoch or epoch_end < offset:
+            return FetchResult(wanted.partition, 0, end, stable, start, diverging=(epoch, epoch_end))
+    limit = stable if read_committed else end
+    if start <= offset <= end and offset >= limit:
+        return FetchResult(wanted.partition, 0, end, stable, start, [] if read_committed else None)
+    most = min(room, wanted.max_bytes)
+    if most <= 0 and not nothing_yet and start <= offset <= end:
+        return FetchResult(wanted.partition, 0, end, stable, start, [] if read_committed else None)
+    records = log.read(offset, most, limit, at_least_one=nothing_yet)
+    aborted: list[tuple[int, int]] | None = None
+    if read_committed:
+        aborted = [] if records is None else log.aborted_between(offset, limit)
+    return FetchResult(wanted.partition, 0, end, stable, start, aborted, records)
+
+
+def _unknown(broker: "Broker", topic: Topic) -> ErrorCode:
+    if isinstance(topic, str) or topic in broker.replicas.by_id:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def _send(exchange: Exchange, context: FetchContext, answer: _Answer) -> None:
+    topics = answer.topics
+    session = context.session
+    if session is not None:
+        told: list[tuple[Topic, list[FetchResult]]] = []
+        for topic, results in topics:
+            news = [result for result in results if session.worth_telling(topic, result)]
+            if news:
+                told.append((topic, news))
+        if context.incremental:
+            topics = told
+    exchange.answer_parts(
+        write_fetch_answer(exchange.api_version, exchange.correlation_id, 0, context.session_id, topics)
+    )
+
+
+def _answer_error(exchange: Exchange, code: ErrorCode, request: FetchData) -> None:
+    answer = _Answer()
+    for wanted in request.partitions:
+        answer.add(wanted.topic, FetchResult(wanted.partition, code))
+    exchange.answer_parts(
+        write_fetch_answer(exchange.api_version, exchange.correlation_id, code, 0, answer.topics)
+    )

@@ -1,0 +1,133 @@
+"""ListOffsets, versions 1 to 11.
+
+2 brings isolation, 4 leader epochs, 6 is flexible, 7 asks for the largest timestamp, 8 for the earliest local
+offset, 9 for the latest tiered one, 10 brings a time-out, 11 the earliest that waits to be tiered.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from everlog.broker.exchange import Exchange
+from everlog.broker.leadership import check_leader_epoch
+from everlog.broker.replicas import Replica
+from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
+from everlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from everlog.broker.broker import Broker
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+_READ_COMMITTED = 1
+
+
+class _Found(NamedTuple):
+    offset: int
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+_NOTHING = _Found(-1)
+
+
+def handle(broker: "Broker", request: ListOffsetsRequest, exchange: Exchange) -> None:
+    """Answer each partition's offset for what was asked: a special name, or a moment."""
+    exchange.answer(
+        ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        _answer_one(broker, topic.name, wanted, request.isolation_level == _READ_COMMITTED)
+                        for wanted in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+    )
+
+
+def _answer_one(
+    broker: "Broker", topic: str, wanted: ListOffsetsPartition, read_committed: bool
+) -> ListOffsetsPartitionResponse:
+    index = wanted.partition_index
+    replica = broker.replicas.get(topic, index)
+    if replica is None:
+        return ListOffsetsPartitionResponse(
+            partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+    try:
+        check_leader_epoch(replica, wanted.current_leader_epoch)
+        found = _find(replica, wanted.timestamp, read_committed)
+    except Refused as refused:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=refused.code)
+    except CorruptDataError as error:
+        broker.found_corruption(replica, error)
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+    except StorageError:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+    return ListOffsetsPartitionResponse(
+        partition_index=index, offset=found.offset, timestamp=found.timestamp, leader_epoch=found.leader_epoch
+    )
+
+
+def _find(replica: Replica, timestamp: int, read_committed: bool) -> _Found:
+    if timestamp >= 0:
+        return _at_time(replica, timestamp, read_committed)
+    special = _SPECIAL.get(timestamp)
+    if special is None:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            f"the timestamp {timestamp} is neither a moment nor one of {sorted(_SPECIAL, reverse=True)}",
+        )
+    return special(replica, read_committed)
+
+
+def _at_time(replica: Replica, timestamp: int, read_committed: bool) -> _Found:
+    found = replica.opened().offset_for_time(timestamp)
+    visible = replica.last_stable_offset if read_committed else replica.high_watermark
+    if found is None or found.offset >= visible:
+        return _NOTHING
+    return _Found(found.offset, found.timestamp, found.leader_epoch)
+
+
+def _latest(replica: Replica, read_committed: bool) -> _Found:
+    offset = replica.last_stable_offset if read_committed else replica.high_watermark
+    return _Found(offset, leader_epoch=replica.leader_epoch)
+
+
+def _earliest(replica: Replica, _read_committed: bool) -> _Found:
+    log = replica.opened()
+    return _Found(log.start_offset, leader_epoch=log.epochs.epoch_of(log.start_offset))
+
+
+def _max_timestamp(replica: Replica, _read_committed: bool) -> _Found:
+    found = replica.opened().offset_of_max_timestamp()
+    return _NOTHING if found is None else _Found(found.offset, found.timestamp, found.leader_epoch)
+
+
+def _nothing(_replica: Replica, _read_committed: bool) -> _Found:
+    return _NOTHING
+
+
+_SPECIAL: dict[int, Callable[[Replica, bool], _Found]] = {
+    LATEST: _latest,
+    EARLIEST: _earliest,
+    MAX_TIMESTAMP: _max_timestamp,
+    # Everything is local as long as nothing is tiered.
+    EARLIEST_LOCAL: _earliest,
+    LATEST_TIERED: _nothing,
+    EARLIEST_PENDING_UPLOAD: _nothing,
+}

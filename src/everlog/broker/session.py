@@ -1,0 +1,91 @@
+"""A client's connection as the broker sees it: requests in order, answers in the same order."""
+
+import struct
+from collections import deque
+from struct import Struct
+from typing import TYPE_CHECKING, Protocol
+
+from everlog.broker.exchange import Exchange, Parts
+from everlog.model.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from everlog.broker.broker import Broker
+
+_HEADER = Struct(">hhih")
+_HEADER_BYTES = _HEADER.size
+
+MAX_WAITING = 64
+"""Requests of one connection that may wait for their answers before we stop reading from it."""
+
+
+class Outlet(Protocol):
+    """What a session can do to its connection."""
+
+    def send(self, parts: Parts) -> None:
+        """Send bytes and file ranges after all that was sent before."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+    def pause(self, reason: str) -> None:
+        """Stop reading requests."""
+        ...
+
+    def resume(self, reason: str) -> None:
+        """Read requests again."""
+        ...
+
+
+class Session:
+    """One connection: reads request headers, hands bodies to handlers, keeps the answers in order."""
+
+    __slots__ = ("_broker", "_outlet", "_waiting", "listener_name", "open", "peer_host")
+
+    def __init__(self, broker: "Broker", outlet: Outlet, listener_name: str, peer_host: str) -> None:
+        self._broker = broker
+        self._outlet = outlet
+        self.open = True
+        self.listener_name = listener_name
+        self.peer_host = peer_host
+        # Requests without an answer, or with one that has to wait for an earlier request's, oldest first.
+        self._waiting: deque[Exchange] = deque()
+
+    def receive(self, frame: memoryview) -> None:
+        """Take in one request. ProtocolError means that the connection cannot go on."""
+        try:
+            api_key, version, correlation_id, client_id_bytes = _HEADER.unpack_from(frame)
+        except struct.error:
+            raise ProtocolError(f"a request header has at least {_HEADER_BYTES} bytes, found {len(frame)}") from None
+        exchange = Exchange(self, version, correlation_id)
+        waiting = self._waiting
+        waiting.append(exchange)
+        self._broker.dispatch(api_key, exchange, frame, _HEADER_BYTES + max(client_id_bytes, 0))
+        if len(waiting) >= MAX_WAITING:
+            self._outlet.pause("waiting")
+
+    def closed(self) -> None:
+        """The connection has gone; answers to what it asked are dropped when they come."""
+        self.open = False
+        self._waiting.clear()
+
+    def close(self) -> None:
+        """End the connection, as is due to whoever broke the protocol or wants no answer to an error."""
+        self._outlet.close()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request waits for its answer."""
+        return not self._waiting
+
+    def send_answered(self) -> None:
+        """Send the answers that no earlier request holds up any more."""
+        waiting = self._waiting
+        was_full = len(waiting) >= MAX_WAITING
+        while waiting and waiting[0].answered:
+            parts = waiting.popleft().parts
+            if parts:
+                self._outlet.send(parts)
+        if was_full and len(waiting) < MAX_WAITING:
+            self._outlet.resume("waiting")

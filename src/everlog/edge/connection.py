@@ -1,0 +1,400 @@
+"""One client's connection: bytes to frames on the way in, buffers and file ranges to bytes on the way out.
+
+Reading is a `BufferedProtocol`: the kernel writes into a buffer that is used again and again, and a frame is
+handed on as a view of it. Writing goes around the transport, on a duplicate of its descriptor, so that file
+ranges can leave by `sendfile` in order with everything else.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Protocol
+
+from everlog.edge.disk import RealFile
+from everlog.model.errors import ProtocolError
+from everlog.ports.files import FileSlice
+
+if TYPE_CHECKING:
+    from everlog.edge.server import Server
+
+_log = logging.getLogger(__name__)
+
+_SIZE = Struct(">i")
+_SIZE_BYTES = 4
+
+OWN_BUFFER_BYTES = 256 * 1024
+"""The least a connection takes for itself once a frame did not arrive in one piece."""
+
+SENDFILE_FROM_BYTES = 64 * 1024
+"""Below this a range is read and sent with its neighbours in one call, which is cheaper."""
+
+_MAX_BUFFERS_A_CALL = 512
+
+
+class Session(Protocol):
+    """What a connection's frames mean; the broker's side of it."""
+
+    def receive(self, frame: memoryview) -> None:
+        """Take in one frame. The view is valid until this returns. ProtocolError ends the connection."""
+        ...
+
+    def closed(self) -> None:
+        """The connection has gone: nothing more comes, nothing more can be sent."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request waits for its answer."""
+        ...
+
+
+class _FileRange:
+    """A file range on its way out. The descriptor is pinned, so the bytes stay readable whatever becomes of the name."""
+
+    __slots__ = ("descriptor", "file", "length", "position")
+
+    def __init__(self, part: FileSlice) -> None:
+        assert isinstance(part.file, RealFile)
+        self.file = part.file
+        self.position = part.position
+        self.length = part.length
+        self.descriptor = part.file.pin()
+
+    def ends_early(self) -> OSError:
+        return OSError(f"{self.file.path} ends before position {self.position + self.length}")
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The edge of one connection. It owns buffers and descriptors, and decides nothing."""
+
+    def __init__(self, server: "Server", listener_name: str) -> None:
+        self._server = server
+        self._listener_name = listener_name
+        self._session: Session
+        self._transport: asyncio.Transport
+        self._socket: socket.socket
+        self.peer_host = "unknown"
+        self.open = False
+
+        # What has arrived and is not yet a whole frame lies in _own[:_have]. Without any, bytes go to the
+        # server's scratch buffer, which all connections share since each empties it before it returns.
+        self._own: bytearray | None = None
+        self._have = 0
+        self._reserved = 0
+        self.frame_began_at: int | None = None
+        self.last_read_at = 0
+
+        self._out: deque[bytes | _FileRange] = deque()
+        self._sent_of_first = 0
+        self._out_bytes = 0  # Bytes of `_out` that are held in memory, file ranges not counted.
+        self.last_sent_at = 0
+        self._handling = False
+        self._writer_armed = False
+        self._paused_for: set[str] = set()
+
+    # --- life
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection on, unless a limit says no."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple) and peer:
+            self.peer_host = str(peer[0])
+        original = transport.get_extra_info("socket")
+        self._socket = socket.socket(fileno=os.dup(original.fileno()))
+        self._socket.setblocking(False)
+        self.open = True
+        self.last_read_at = self.last_sent_at = self._server.clock.now()
+        if not self._server.admit(self):
+            self.close()
+            return
+        if self._socket.family in (socket.AF_INET, socket.AF_INET6):
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._session = self._server.open_session(self, self._listener_name, self.peer_host)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of everything, whoever ended the connection."""
+        self._release()
+
+    def close(self) -> None:
+        """End the connection at once; answers not yet sent are dropped."""
+        if self.open:
+            self._release()
+            self._transport.abort()
+
+    def _release(self) -> None:
+        if not self.open:
+            return
+        self.open = False
+        if self._writer_armed:
+            self._server.loop.remove_writer(self._socket.fileno())
+        self._socket.close()
+        for part in self._out:
+            if isinstance(part, _FileRange):
+                part.file.unpin()
+        self._out.clear()
+        self._own = None
+        self._server.release_memory(self._reserved)
+        self._reserved = 0
+        self._server.forget(self)
+        if hasattr(self, "_session"):
+            self._session.closed()
+
+    # --- in
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Say where the next bytes go."""
+        if self._own is None:
+            return self._server.scratch
+        return memoryview(self._own)[self._have :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Hand on every frame that is whole now, then send what they were answered with."""
+        now = self.last_read_at = self._server.clock.now()
+        self._handling = True
+        try:
+            if self._own is None:
+                used = self._hand_on(self._server.scratch, nbytes)
+                rest = nbytes - used
+                if rest and self.open:
+                    self._keep(self._server.scratch[used:nbytes], now)
+            else:
+                self._have += nbytes
+                whole = memoryview(self._own)
+                used = self._hand_on(whole, self._have)
+                rest = self._have - used
+                if self.open:
+                    if used and rest:
+                        whole[:rest] = whole[used : self._have]
+                    self._have = rest
+                    if used:
+                        self.frame_began_at = now if rest else None
+                    if rest:
+                        self._make_room()
+                    elif len(self._own) > 2 * self._server.scratch_bytes:
+                        self.trim()
+        except ProtocolError as error:
+            self._server.refused(self.peer_host, error)
+            self._end_after_flush()
+            return
+        except Exception:
+            _log.exception("a request from %s failed; its connection is closed", self.peer_host)
+            self._end_after_flush()
+            return
+        finally:
+            self._handling = False
+        self.flush()
+        self._server.settle()
+
+    def _end_after_flush(self) -> None:
+        """End the connection, but send what was answered before the request that broke it."""
+        self._handling = False
+        self.flush()
+        self.close()
+
+    def _hand_on(self, data: memoryview, end: int) -> int:
+        """Give each whole frame in `data[:end]` to the session; return how many bytes they took."""
+        at = 0
+        receive = self._session.receive
+        while end - at >= _SIZE_BYTES and self.open:
+            size = _SIZE.unpack_from(data, at)[0]
+            if not 0 <= size <= self._server.max_frame_bytes:
+                self._server.check_frame_size(size)
+            after = at + _SIZE_BYTES + size
+            if after > end:
+                break
+            receive(data[at + _SIZE_BYTES : after])
+            at = after
+        return at
+
+    def _keep(self, rest: memoryview, now: int) -> None:
+        self._own = bytearray(OWN_BUFFER_BYTES)
+        self._own[: len(rest)] = rest
+        self._have = len(rest)
+        self._reserve(OWN_BUFFER_BYTES)
+        self.frame_began_at = now
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Grow the buffer for the frame that has begun, as its bytes arrive rather than as it claims."""
+        assert self._own is not None
+        capacity = len(self._own)
+        if self._have < _SIZE_BYTES:
+            return
+        size = _SIZE.unpack_from(self._own)[0]
+        if not 0 <= size <= self._server.max_frame_bytes:
+            self._server.check_frame_size(size)
+        needed = size + _SIZE_BYTES
+        if needed <= capacity:
+            return
+        if needed <= self._server.scratch_bytes * 2:
+            grown = needed
+        elif self._have < capacity:
+            return
+        else:
+            grown = min(needed, capacity * 2)
+        larger = bytearray(grown)
+        larger[: self._have] = memoryview(self._own)[: self._have]
+        self._own = larger
+        self._reserve(grown - self._reserved)
+
+    def _reserve(self, more: int) -> None:
+        self._reserved += more
+        if not self._server.reserve_memory(self, more):
+            self.pause("memory")
+
+    def trim(self) -> None:
+        """Give the buffer back if nothing lies in it."""
+        if self._own is not None and self._have == 0:
+            self._own = None
+            self._server.release_memory(self._reserved)
+            self._reserved = 0
+
+    def pause(self, reason: str) -> None:
+        """Stop reading until `resume` has been called for every reason there was."""
+        if not self._paused_for and self.open:
+            self._transport.pause_reading()
+        self._paused_for.add(reason)
+
+    def resume(self, reason: str) -> None:
+        """Read again, unless another reason is left."""
+        if reason in self._paused_for:
+            self._paused_for.discard(reason)
+            if not self._paused_for and self.open:
+                self._transport.resume_reading()
+
+    @property
+    def paused(self) -> bool:
+        """Whether it is we who keep the peer from sending."""
+        return bool(self._paused_for)
+
+    @property
+    def partial_bytes(self) -> int:
+        """How much has arrived of a frame that is not whole yet."""
+        return self._have
+
+    # --- out
+
+    def send(self, parts: Sequence[bytes | FileSlice]) -> None:
+        """Send the parts after all that was sent before. File ranges stay readable until they are out."""
+        if not self.open:
+            return
+        try:
+            for part in parts:
+                if isinstance(part, bytes):
+                    self._out_bytes += len(part)
+                    self._out.append(part)
+                else:
+                    self._out.append(_FileRange(part))
+        except OSError:
+            # A file could not be opened any more. The header before it promised its bytes.
+            self.close()
+            return
+        if not self._handling and not self._writer_armed:
+            self.flush()
+
+    @property
+    def unsent(self) -> bool:
+        """Whether answers wait for the peer to read."""
+        return bool(self._out)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way in either direction."""
+        return not self._out and self._have == 0 and self._session.idle
+
+    def flush(self) -> None:
+        """Write as much as the socket takes; the rest goes when the peer has read."""
+        if not self._out or not self.open:
+            return
+        try:
+            while self._out:
+                first = self._out[0]
+                if isinstance(first, _FileRange) and first.length - self._sent_of_first >= SENDFILE_FROM_BYTES:
+                    self._send_file(first)
+                else:
+                    self._send_buffers()
+        except (BlockingIOError, InterruptedError):
+            self._wait_for_peer()
+            return
+        except OSError:
+            # The peer has gone, or a file could not be read half way through an answer: either way
+            # the stream cannot be continued.
+            self.close()
+            return
+        self.last_sent_at = self.last_read_at
+        if self._writer_armed:
+            self._server.loop.remove_writer(self._socket.fileno())
+            self._writer_armed = False
+            self.last_sent_at = self._server.clock.now()
+        if self._paused_for:
+            self.resume("unsent")
+
+    def _wait_for_peer(self) -> None:
+        if not self._writer_armed:
+            self._server.loop.add_writer(self._socket.fileno(), self._writable)
+            self._writer_armed = True
+            self.last_sent_at = self._server.clock.now()
+        if self._out_bytes > self._server.max_unsent_bytes:
+            self.pause("unsent")
+
+    def _writable(self) -> None:
+        before = (len(self._out), self._sent_of_first)
+        self.flush()
+        if self.open and (len(self._out), self._sent_of_first) != before:
+            self.last_sent_at = self._server.clock.now()
+
+    def _send_file(self, part: _FileRange) -> None:
+        done = self._sent_of_first
+        sent = os.sendfile(self._socket.fileno(), part.descriptor, part.position + done, part.length - done)
+        if sent == 0:
+            raise part.ends_early()
+        self._advance(sent)
+
+    def _send_buffers(self) -> None:
+        buffers: list[bytes | memoryview] = []
+        flags = 0
+        for part in self._out:
+            if isinstance(part, bytes):
+                buffers.append(part)
+            elif part.length >= SENDFILE_FROM_BYTES and part is not self._out[0]:
+                # The header of what sendfile brings next: no reason to wake the peer for it alone.
+                flags = socket.MSG_MORE
+                break
+            else:
+                data = os.pread(part.descriptor, part.length, part.position)
+                if len(data) != part.length:
+                    raise part.ends_early()
+                buffers.append(data)
+            if len(buffers) == _MAX_BUFFERS_A_CALL:
+                break
+        if self._sent_of_first:
+            buffers[0] = memoryview(buffers[0])[self._sent_of_first :]
+        if len(buffers) == 1:
+            sent = self._socket.send(buffers[0], flags)
+        else:
+            sent = self._socket.sendmsg(buffers, (), flags)
+        self._advance(sent)
+
+    def _advance(self, sent: int) -> None:
+        """Take `sent` bytes off the front of what is to go out."""
+        out = self._out
+        sent += self._sent_of_first
+        while out:
+            first = out[0]
+            length = len(first) if isinstance(first, bytes) else first.length
+            if sent < length:
+                break
+            sent -= length
+            out.popleft()
+            if isinstance(first, bytes):
+                self._out_bytes -= length
+            else:
+                first.file.unpin()
+        self._sent_of_first = sent

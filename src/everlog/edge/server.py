@@ -1,0 +1,190 @@
+"""The listening sockets, the connections behind them, and the limits that keep one from hurting the others."""
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from everlog.edge.connection import Connection, Session
+from everlog.model.errors import ProtocolError
+from everlog.ports.clock import Clock
+from everlog.wire.frames import check_frame_size
+
+_log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 1.0
+_COMPLAINT_MS = 60_000
+_BACKLOG = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What clients may take of us."""
+
+    max_frame_bytes: int = 100 * 1024 * 1024
+    max_connections: int = 10_000
+    max_connections_per_host: int = 1_024
+    max_request_memory_bytes: int = 256 * 1024 * 1024
+    max_unsent_bytes: int = 1024 * 1024
+    idle_ms: int = 600_000
+    frame_grace_ms: int = 10_000
+    """How long the first bytes of a frame may keep us waiting."""
+    frame_bytes_per_second: int = 1024
+    """How fast the rest has to come."""
+    stalled_peer_ms: int = 60_000
+    """How long a peer may leave its answers unread."""
+    scratch_bytes: int = 1024 * 1024
+
+
+OpenSession = Callable[[Connection, str, str], Session]
+
+
+class Server:
+    """All connections of one broker; every limit is counted here."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        limits: Limits,
+        open_session: OpenSession,
+        settle: Callable[[], None],
+    ) -> None:
+        self.loop = loop
+        self.clock = clock
+        self.limits = limits
+        self.open_session = open_session
+        self.settle = settle
+        """Called after the frames of a read have been handled and answered."""
+        self.max_frame_bytes = limits.max_frame_bytes
+        self.max_unsent_bytes = limits.max_unsent_bytes
+        self.scratch_bytes = limits.scratch_bytes
+        self.scratch = memoryview(bytearray(limits.scratch_bytes))
+        self._connections: dict[Connection, None] = {}
+        self._per_host: Counter[str] = Counter()
+        self._memory_used = 0
+        self._waiting_for_memory: deque[Connection] = deque()
+        self._complained_at: dict[str, int] = {}
+        self._listeners: list[asyncio.Server] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def listen(self, listener_name: str, host: str, port: int) -> int:
+        """Accept connections on an address; port 0 picks a free one. Returns the port in use."""
+        listener = await self.loop.create_server(
+            lambda: Connection(self, listener_name), host, port, backlog=_BACKLOG, reuse_address=True
+        )
+        self._listeners.append(listener)
+        if self._sweeper is None:
+            self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
+        bound: int = listener.sockets[0].getsockname()[1]
+        return bound
+
+    async def close(self) -> None:
+        """Stop listening and end every connection."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for listener in self._listeners:
+            listener.close()
+        for connection in list(self._connections):
+            connection.flush()
+            connection.close()
+        for listener in self._listeners:
+            await listener.wait_closed()
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
+    def admit(self, connection: Connection) -> bool:
+        """Count a new connection, unless there are too many already."""
+        host = connection.peer_host
+        self._connections[connection] = None
+        self._per_host[host] += 1
+        if len(self._connections) > self.limits.max_connections:
+            self.complain(host, f"refused: {self.limits.max_connections} connections are open (max.connections)")
+            return False
+        if self._per_host[host] > self.limits.max_connections_per_host:
+            self.complain(
+                host,
+                f"refused: {self.limits.max_connections_per_host} connections are open from there "
+                "(max.connections.per.ip)",
+            )
+            return False
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """Take a closed connection off the books."""
+        if connection in self._connections:
+            del self._connections[connection]
+            self._per_host[connection.peer_host] -= 1
+            if not self._per_host[connection.peer_host]:
+                del self._per_host[connection.peer_host]
+
+    def check_frame_size(self, size: int) -> None:
+        """Raise ProtocolError for a frame size that is out of bounds, saying what it looks like."""
+        check_frame_size(size, self.max_frame_bytes)
+
+    # --- memory for frames that have begun
+
+    def reserve_memory(self, connection: Connection, more: int) -> bool:
+        """Count `more` bytes; False if the connection should wait until others have given some back."""
+        self._memory_used += more
+        if self._memory_used > self.limits.max_request_memory_bytes:
+            for other in self._connections:
+                other.trim()
+        if self._memory_used <= self.limits.max_request_memory_bytes:
+            return True
+        self._waiting_for_memory.append(connection)
+        return False
+
+    def release_memory(self, bytes_back: int) -> None:
+        """Count bytes as free again and let those continue that waited for them."""
+        self._memory_used -= bytes_back
+        while self._waiting_for_memory and self._memory_used <= self.limits.max_request_memory_bytes:
+            self._waiting_for_memory.popleft().resume("memory")
+
+    # --- time limits
+
+    def _sweep(self) -> None:
+        self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
+        now = self.clock.now()
+        if self._waiting_for_memory:
+            # All that hold memory may be waiting for more of it. One of them goes on each time, so that
+            # frames are completed, and we are above the limit by one frame at the most.
+            self._waiting_for_memory.popleft().resume("memory")
+        for connection in list(self._connections):
+            problem = self._overdue(connection, now)
+            if problem is not None:
+                if problem:
+                    self.complain(connection.peer_host, problem)
+                connection.close()
+            elif now - connection.last_read_at > 10 * SWEEP_SECONDS * 1000:
+                connection.trim()
+
+    def _overdue(self, connection: Connection, now: int) -> str | None:
+        """Say why a connection has to end, '' for no more than idleness, None if it may stay."""
+        limits = self.limits
+        if connection.unsent and now - connection.last_sent_at > limits.stalled_peer_ms:
+            return f"closed: answers were left unread for {limits.stalled_peer_ms} ms"
+        if connection.frame_began_at is not None and not connection.paused:
+            allowed = limits.frame_grace_ms + connection.partial_bytes * 1000 // limits.frame_bytes_per_second
+            if now - connection.frame_began_at > allowed:
+                return f"closed: a request was not complete after {now - connection.frame_began_at} ms"
+        if now - max(connection.last_read_at, connection.last_sent_at) > limits.idle_ms and connection.idle:
+            return ""
+        return None
+
+    def refused(self, host: str, error: ProtocolError) -> None:
+        """Note that a peer sent what cannot be read."""
+        self.complain(host, f"closed: {error}")
+
+    def complain(self, host: str, problem: str) -> None:
+        """Log a peer's fault, once a minute for each host at the most."""
+        now = self.clock.now()
+        if now - self._complained_at.get(host, -_COMPLAINT_MS) >= _COMPLAINT_MS:
+            if len(self._complained_at) > 10_000:
+                self._complained_at.clear()
+            self._complained_at[host] = now
+            _log.warning("connection from %s %s", host, problem.encode("unicode_escape").decode("ascii"))

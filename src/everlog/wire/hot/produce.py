@@ -1,0 +1,221 @@
+"""Produce, versions 3 to 13: the request read in place, the answer written in one go."""
+
+import struct
+from struct import Struct
+from typing import NamedTuple
+
+from everlog.model.errors import ProtocolError
+from everlog.wire.hot.reading import (
+    INT32,
+    classic_count,
+    classic_text,
+    compact_count,
+    compact_text,
+    skip_tags,
+    uvarint,
+    within_budget,
+)
+from everlog.wire.hot.writing import compact_nullable_text, compact_size, nullable_text
+
+FIRST_VERSION, LAST_VERSION = 3, 13
+FIRST_FLEXIBLE = 9
+FIRST_WITH_TOPIC_ID = 13
+
+_ACKS_TIMEOUT = Struct(">hi")
+_RESULT = Struct(">ihqqq")
+_RESULT_BEFORE_5 = Struct(">ihqq")
+
+# What one result ends with when nothing went wrong, from version 8: no record errors, no message.
+_NO_ERRORS = b"\x00\x00\x00\x00\xff\xff"
+_NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"
+
+
+class ProduceData(NamedTuple):
+    """A produce request. The records are views of the frame and die with it."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[tuple[str | bytes, list[tuple[int, memoryview | None]]]]
+    """Topic name, or topic id from version 13; then partition and records."""
+
+
+class LeaderHint(NamedTuple):
+    """Where the leader of a partition is, for a client that asked the wrong broker (KIP-951)."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+class ProduceResult(NamedTuple):
+    """What became of one partition's records."""
+
+    partition: int
+    error_code: int
+    base_offset: int = -1
+    append_time: int = -1
+    start_offset: int = -1
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+    error_message: str | None = None
+    leader: LeaderHint | None = None
+
+
+def read_produce(frame: memoryview, at: int, version: int) -> ProduceData:
+    """Read the body of a produce request that begins at `at`; ProtocolError if it is not one."""
+    try:
+        if version >= FIRST_FLEXIBLE:
+            data, end = _read_flexible(frame, at, version >= FIRST_WITH_TOPIC_ID)
+        else:
+            data, end = _read_classic(frame, at)
+    except (struct.error, IndexError):
+        raise ProtocolError(f"the Produce v{version} request ends before its last field") from None
+    if end != len(frame):
+        raise ProtocolError(
+            f"the Produce v{version} request has {len(frame) - end} bytes behind its last field"
+        )
+    return data
+
+
+def _read_flexible(frame: memoryview, at: int, by_id: bool) -> tuple[ProduceData, int]:
+    if frame[at] == 0:
+        transactional_id, at = None, at + 1
+    else:
+        transactional_id, at = compact_text(frame, at, "the transactional id")
+    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, at)
+    topic_count, at = compact_count(frame, at + 6, 3, "topics")
+    topics: list[tuple[str | bytes, list[tuple[int, memoryview | None]]]] = []
+    total = 0
+    for _ in range(topic_count):
+        topic: str | bytes | None
+        if by_id:
+            topic = bytes(frame[at : at + 16])
+            at += 16
+        else:
+            topic, at = compact_text(frame, at, "a topic name")
+            if topic is None:
+                raise ProtocolError("a topic name is null")
+        partition_count, at = compact_count(frame, at, 6, "partitions")
+        total = within_budget(total + partition_count, "partitions")
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(partition_count):
+            index = INT32.unpack_from(frame, at)[0]
+            length, at = uvarint(frame, at + 4)
+            records, at = _records(frame, at, length - 1)
+            partitions.append((index, records))
+            at = skip_tags(frame, at)
+        topics.append((topic, partitions))
+        at = skip_tags(frame, at)
+    return ProduceData(transactional_id, acks, timeout_ms, topics), skip_tags(frame, at)
+
+
+def _read_classic(frame: memoryview, at: int) -> tuple[ProduceData, int]:
+    transactional_id, at = classic_text(frame, at, "the transactional id")
+    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, at)
+    topic_count, at = classic_count(frame, at + 6, 6, "topics")
+    topics: list[tuple[str | bytes, list[tuple[int, memoryview | None]]]] = []
+    total = 0
+    for _ in range(topic_count):
+        topic, at = classic_text(frame, at, "a topic name")
+        if topic is None:
+            raise ProtocolError("a topic name is null")
+        partition_count, at = classic_count(frame, at, 8, "partitions")
+        total = within_budget(total + partition_count, "partitions")
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(partition_count):
+            index = INT32.unpack_from(frame, at)[0]
+            length = INT32.unpack_from(frame, at + 4)[0]
+            records, at = _records(frame, at + 8, length)
+            partitions.append((index, records))
+        topics.append((topic, partitions))
+    return ProduceData(transactional_id, acks, timeout_ms, topics), at
+
+
+def _records(frame: memoryview, at: int, length: int) -> tuple[memoryview | None, int]:
+    if length < 0:
+        if length < -1:
+            raise ProtocolError(f"the length of records is {length}")
+        return None, at
+    end = at + length
+    if end > len(frame):
+        raise ProtocolError(f"records have {length} bytes, {len(frame) - at} are left in the frame")
+    return frame[at:end], end
+
+
+def write_produce_answer(
+    version: int, correlation_id: int, topics: list[tuple[str | bytes, list[ProduceResult]]]
+) -> bytes:
+    """Return the whole answer frame, size and header included."""
+    out = bytearray(4)
+    out += INT32.pack(correlation_id)
+    if version >= FIRST_FLEXIBLE:
+        out.append(0)
+        _write_flexible(out, version, topics)
+    else:
+        _write_classic(out, version, topics)
+    INT32.pack_into(out, 0, len(out) - 4)
+    return bytes(out)
+
+
+def _write_flexible(
+    out: bytearray, version: int, topics: list[tuple[str | bytes, list[ProduceResult]]]
+) -> None:
+    out += compact_size(len(topics) + 1)
+    for topic, results in topics:
+        if isinstance(topic, str):
+            raw = topic.encode()
+            out += compact_size(len(raw) + 1)
+            out += raw
+        else:
+            out += topic
+        out += compact_size(len(results) + 1)
+        for result in results:
+            out += _RESULT.pack(*result[:5])
+            if result.record_errors or result.error_message is not None:
+                out += compact_size(len(result.record_errors) + 1)
+                for index, message in result.record_errors:
+                    out += INT32.pack(index)
+                    out += compact_nullable_text(message)
+                    out.append(0)
+                out += compact_nullable_text(result.error_message)
+                out += _result_tags(version, result.leader)
+            elif result.leader is None:
+                out += _NO_ERRORS_FLEXIBLE
+            else:
+                out += _NO_ERRORS_FLEXIBLE[:2]
+                out += _result_tags(version, result.leader)
+        out.append(0)
+    # Throttle time, then no tagged fields.
+    out += b"\x00\x00\x00\x00\x00"
+
+
+def _result_tags(version: int, leader: LeaderHint | None) -> bytes:
+    if leader is None or version < 10:
+        return b"\x00"
+    # One field, tag 0, nine bytes: leader id, epoch, and no tagged fields of its own.
+    return b"\x01\x00\x09" + struct.pack(">ii", *leader) + b"\x00"
+
+
+def _write_classic(
+    out: bytearray, version: int, topics: list[tuple[str | bytes, list[ProduceResult]]]
+) -> None:
+    out += INT32.pack(len(topics))
+    for topic, results in topics:
+        assert isinstance(topic, str), topic
+        out += nullable_text(topic)
+        out += INT32.pack(len(results))
+        for result in results:
+            if version >= 5:
+                out += _RESULT.pack(*result[:5])
+            else:
+                out += _RESULT_BEFORE_5.pack(*result[:4])
+            if version < 8:
+                continue
+            if not result.record_errors and result.error_message is None:
+                out += _NO_ERRORS
+                continue
+            out += INT32.pack(len(result.record_errors))
+            for index, message in result.record_errors:
+                out += INT32.pack(index)
+                out += nullable_text(message)
+            out += nullable_text(result.error_message)
+    out += b"\x00\x00\x00\x00"
