@@ -1,0 +1,125 @@
+"""The table: figures of both brokers with their spread, how many times better, and whether that is enough."""
+
+from dataclasses import dataclass
+
+from bench.brokers import EVERLOG, KAFKA
+from bench.metrics import Goal, Metric, Verdict
+from bench.samples import Results, Spread
+from bench.scenarios import METRICS
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric with what was found."""
+
+    metric: Metric
+    everlog: Spread | None
+    kafka: Spread | None
+    advantage: Spread | None
+    """The ratio of the medians, and the least and most of the ratios of runs that followed each other."""
+    verdict: Verdict
+
+
+def rows(results: Results) -> list[Row]:
+    """The rows of all metrics that have at least one sample."""
+    found = [_row(metric, results) for metric in METRICS]
+    return [row for row in found if row.everlog or row.kafka]
+
+
+def missed(results: Results) -> list[Row]:
+    """The rows whose floor was not reached."""
+    return [row for row in rows(results) if row.verdict is Verdict.MISSED]
+
+
+def text_table(results: Results) -> str:
+    """The report for a terminal."""
+    lines = [
+        ("", EVERLOG.title, KAFKA.title, "times better", "floor", "want", ""),
+        *(_cells(row) for row in rows(results)),
+    ]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    table = [_line(line, widths) for line in lines]
+    table.insert(1, "-" * len(table[0]))
+    return "\n".join([*_head(results), "", *table, *_foot(results)])
+
+
+def markdown_table(results: Results) -> str:
+    """The report's table for a document."""
+    head = ("", EVERLOG.title, KAFKA.title, "times better", "floor", "want", "")
+    lines = [head, ("---", "--:", "--:", "--:", "--:", "--:", "---"), *(_cells(row) for row in rows(results))]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _head(results: Results) -> list[str]:
+    machine = results.machine
+    foreign = results.foreign_cores()
+    lines = [
+        f"{machine.cpu}, {machine.cores} cores, {machine.memory_gb} GB, Linux {machine.kernel}, "
+        f"Python {machine.python}; {results.date}",
+        *(f"{name}: {version}" for name, version in results.versions.items()),
+        f"command: {results.command}",
+    ]
+    if foreign is not None:
+        lines.append(
+            f"foreign CPU during the samples: {foreign.median:.2f} cores "
+            f"[{foreign.least:.2f}..{foreign.most:.2f}]"
+        )
+    return lines
+
+
+def _foot(results: Results) -> list[str]:
+    lost = missed(results)
+    lines = [""] if lost or results.failures else []
+    lines += [f"below the floor: {row.metric.label}, {row.metric.unit}" for row in lost]
+    return lines + [f"failed: {failure}" for failure in results.failures]
+
+
+def _row(metric: Metric, results: Results) -> Row:
+    ours, theirs = results.values(metric.key, EVERLOG.name), results.values(metric.key, KAFKA.name)
+    everlog = Spread.of(ours) if ours else None
+    kafka = Spread.of(theirs) if theirs else None
+    advantage = None
+    if everlog and kafka:
+        pairs = [metric.advantage(one, other) for one, other in zip(ours, theirs, strict=False)]
+        advantage = Spread(metric.advantage(everlog.median, kafka.median), min(pairs), max(pairs))
+    verdict = Verdict.NONE
+    if everlog:
+        verdict = metric.verdict(everlog.median, advantage.median if advantage else None)
+    return Row(metric, everlog, kafka, advantage, verdict)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    metric = row.metric
+    ratio = "-"
+    if row.advantage:
+        ratio = f"{row.advantage.median:.2f}x [{row.advantage.least:.2f}..{row.advantage.most:.2f}]"
+    floor, want = ("-", "-") if metric.goal is None else _goal(metric.goal, metric.unit)
+    label = f"{metric.label}, {metric.unit}"
+    return label, _spread(row.everlog), _spread(row.kafka), ratio, floor, want, row.verdict.value
+
+
+def _goal(goal: Goal, unit: str) -> tuple[str, str]:
+    if goal.absolute:
+        return f"{goal.floor:g} {unit}", f"{goal.want:g} {unit}"
+    return f"{goal.floor:.3g}x", f"{goal.want:.3g}x"
+
+
+def _spread(spread: Spread | None) -> str:
+    if spread is None:
+        return "-"
+    return f"{_figure(spread.median)} [{_figure(spread.least)}..{_figure(spread.most)}]"
+
+
+def _figure(value: float) -> str:
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _line(cells: tuple[str, ...], widths: list[int]) -> str:
+    label, *figures = cells
+    padded = [
+        label.ljust(widths[0]),
+        *(cell.rjust(width) for cell, width in zip(figures, widths[1:], strict=True)),
+    ]
+    return "  ".join(padded).rstrip()
