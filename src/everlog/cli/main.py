@@ -1,4 +1,4 @@
-"""The program `everlog`: finds the command, runs it, and turns what goes wrong into one line and an exit code."""
+"""The program `everlog`: finds the command, runs it, and turns failures into one line and an exit code."""
 
 import os
 import sys
@@ -35,7 +35,8 @@ cli = LazyGroup(
     COMMANDS,
     "Everlog: a commit log that speaks the Kafka protocol.\n\n"
     "Commands that talk to a cluster find it by --bootstrap, by the variable EVERLOG_BOOTSTRAP, or at "
-    "127.0.0.1:9092. It may as well be a cluster of Apache Kafka. Exit codes: 0 done, 1 failed, 2 wrong usage.",
+    "127.0.0.1:9092. It may as well be a cluster of Apache Kafka. "
+    "Exit codes: 0 done, 1 failed, 2 wrong usage.",
     params=[
         click.Option(
             ["--version"],

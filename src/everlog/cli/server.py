@@ -4,7 +4,6 @@ import click
 
 from everlog.cli.command import bare_command
 from everlog.cli.options import key_values
-from everlog.cli.properties import read_properties
 from everlog.cli.up import announce
 
 EXAMPLES = """
@@ -30,9 +29,17 @@ def server(*, config_file: str, overrides: tuple[str, ...]) -> int:
     Settings have Kafka's names. One that is unknown, or has a value it cannot have, ends the start with
     an error that names it.
     """
-    from everlog.model.settings import broker_settings
+    from everlog.model.errors import ConfigError
+    from everlog.model.settings import parse_broker_settings
     from everlog.node.run import run_node
 
-    settings = broker_settings({**read_properties(config_file), **key_values(overrides, "--override")})
+    with open(config_file, "rb") as file:
+        raw = file.read()
+    try:
+        settings = parse_broker_settings(raw.decode(), key_values(overrides, "--override"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{config_file} is not text: byte {error.start} is not UTF-8") from None
+    except ConfigError as error:
+        raise ConfigError(f"{config_file}: {error}") from None
     run_node(settings, on_ready=announce)
     return 0

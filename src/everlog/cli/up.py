@@ -63,7 +63,6 @@ def up(
     if ephemeral and directory is not None:
         raise click.UsageError("--ephemeral makes a directory of its own: leave out --dir, or --ephemeral")
     settings = key_values(overrides, "--override")
-    port = port or _free_port(host)
     if ephemeral:
         from tempfile import TemporaryDirectory
 
@@ -95,14 +94,3 @@ def _serve(host: str, port: int, directory: str, overrides: dict[str, str]) -> i
 def announce(bootstrap: str) -> None:
     """Tell whoever started us, on the first line of stdout, that clients are served and where."""
     click.echo(f"ready bootstrap={bootstrap}")
-
-
-def _free_port(host: str) -> int:
-    """Ask the kernel for a port that nobody uses now."""
-    import socket
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
