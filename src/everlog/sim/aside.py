@@ -50,7 +50,7 @@ class SimAside:
         return True
 
     def finish(self, chance: Random | None = None) -> bool:
-        """Call one `done`, of the first job that ended or one that chance picks; False where there is none."""
+        """Call one `done`: the first that ended or one that chance picks; False where there is none."""
         if not self._ended:
             return False
         self._ended.pop(chance.below(len(self._ended)) if chance else 0)()

@@ -218,7 +218,7 @@ class SimFiles:
                 self._rename(node, (parent, name, node))
                 self._end(operation)
             if not isinstance(node, Directory):
-                raise _error(errno.EEXIST if at == f"/{path.strip('/')}" else errno.ENOTDIR, at)
+                raise _error(errno.EEXIST, at)
             parent = node
 
     def rename(self, old: str, new: str) -> None:

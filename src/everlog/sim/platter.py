@@ -114,10 +114,10 @@ def _keep_some(content: bytearray, changes: Sequence[Change], chance: Random) ->
         fate = chance.below(3)
         if fate == 0:
             _apply(content, change)
-        elif fate == 1:
-            _tear(content, change, chance)
         elif isinstance(change, Cut):
             return
+        elif fate == 1:
+            _tear(content, change, chance)
 
 
 def _tear(content: bytearray, change: Change, chance: Random) -> None:
