@@ -99,7 +99,7 @@ class ApiKey(IntEnum):
     UNREGISTER_CONTROLLER = 94
 
 
-# Key, name, module, first and last version, first flexible one (or past the last), unstable, listeners.
+# Key, name, module, first and last version, first flexible one, last is unstable, listeners.
 TABLE: tuple[tuple[int, str, str, int, int, int, bool, str], ...] = (
     (0, "Produce", "produce", 3, 13, 9, False, "b"),
     (1, "Fetch", "fetch", 4, 18, 12, False, "bc"),

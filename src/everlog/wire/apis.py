@@ -15,7 +15,7 @@ class Api(NamedTuple):
 
     key: ApiKey
     name: str
-    """Kafka's name, such as `ListOffsets`; its messages are `ListOffsetsRequest` and `ListOffsetsResponse`."""
+    """Kafka's name, such as `ListOffsets`; the messages are `ListOffsetsRequest` and `…Response`."""
     module: str
     """The module of `wire.messages` that holds both."""
     min_version: int
@@ -31,7 +31,7 @@ class Api(NamedTuple):
     def advertised_min(self) -> int:
         """The lowest version to name in ApiVersions.
 
-        For Produce 0: librdkafka before 2.11.1 does not compress otherwise (KAFKA-18659). It never sends that version.
+        For Produce 0, as librdkafka before 2.11.1 does not compress otherwise (KAFKA-18659); nobody sends it.
         """
         return 0 if self.key == ApiKey.PRODUCE else self.min_version
 
@@ -49,7 +49,7 @@ class Api(NamedTuple):
         return version >= self.flexible_from
 
     def has_flexible_answer_header(self, version: int) -> bool:
-        """Whether the header of the answer has tagged fields: never for ApiVersions, which must be readable blindly."""
+        """Whether the answer's header has tagged fields: never for ApiVersions, which is read blindly."""
         return version >= self.flexible_from and self.key != ApiKey.API_VERSIONS
 
 

@@ -1,14 +1,14 @@
 """Frames to messages and back, by API key and version; and the values and keys that logs keep.
 
-A frame is given and read without its size field, and made with it. The function for one version of one message is
-made when it is first needed, and kept. Decoders keep to these budgets, and break off with a ProtocolError that names
-the message, the field and the value before anything is allocated for it:
+A frame is given and read without its size field, and made with it. The function for one version of a message
+is made when it is first needed, and kept. Decoders keep to these budgets, and break off with a ProtocolError
+that names the message, the field and the value before anything is allocated for it:
 
-- a length is at most what is left of the frame, a string has at most 32,767 bytes and is UTF-8;
-- a count is at most what is left divided by the least size of an element, and all elements and tagged fields of a
-  message together are at most `max_elements`;
-- a struct has at most 1,000 tagged fields, with tags going up; unknown ones are skipped; varints have at most 5 bytes;
-- null stands only where the version allows it, and nothing comes after the message.
+- a length is at most what is left of the frame; a string has at most 32,767 bytes and is UTF-8;
+- a count is at most what is left divided by the least size of an element, and all elements and tagged fields
+  of a message together are at most `max_elements`;
+- a struct has at most 1,000 tagged fields, with tags going up, and unknown ones are skipped;
+- a varint has at most 5 bytes, null stands only where the version allows it, nothing comes after the message.
 """
 
 import struct
@@ -37,7 +37,9 @@ __all__ = [
     "encode_request",
     "encode_response",
     "encode_value",
+    "is_too_new_api_versions",
     "read_request_header",
+    "too_new_api_versions",
 ]
 
 MAX_ELEMENTS: Final = 1_000_000
@@ -82,8 +84,8 @@ class RequestHeader(NamedTuple):
 def read_request_header(frame: Records) -> RequestHeader:
     """Read what opens a request.
 
-    An API or version that we lack is an UnsupportedVersionError, but for ApiVersions in a version that is too new:
-    that header is returned, with its body at the end of the frame; answer it with `too_new_api_versions`.
+    An API or version that we lack is an UnsupportedVersionError. ApiVersions in a version that is too new is
+    not: its header is returned, with the body at the end of the frame; answer with `too_new_api_versions`.
     """
     try:
         key, version, correlation_id, length = _REQUEST_START.unpack_from(frame)
@@ -120,7 +122,7 @@ def is_too_new_api_versions(header: RequestHeader) -> bool:
 
 
 def too_new_api_versions(correlation_id: int) -> bytes:
-    """Return the frame that answers an ApiVersions request which is too new: version 0, error 35, our own range.
+    """Return the frame that answers ApiVersions in a version that is too new: version 0, error 35, our range.
 
     Clients then ask again on the same connection, in a version that they find in it (KIP-511).
     """

@@ -1,11 +1,12 @@
 """Makes the function that reads one version of one message: straight-line code, no call a field.
 
-Runs of fixed-size fields become one `struct` call, and the first byte of the length or tag count that follows them
-is read along. Every count and length is checked before anything is made of it (see `wire.codec` for the budgets).
+Runs of fixed-size fields become one `struct` call, and the first byte of the length or tag count that follows
+them is read along. Every count and length is checked before anything is made of it, as `wire.codec` promises.
 """
 
 import struct as structs
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Final
 
 from everlog.model.ids import NO_UUID
@@ -28,8 +29,17 @@ _NAMESPACE: Final[Mapping[str, object]] = {
 }
 
 
+_SHORT: Final = 16
+"""Arrays of primitives below this length have an unpacker ready: replica lists and the like."""
+
+
+@cache
+def _short_arrays(letter: str) -> tuple[Callable[..., tuple[object, ...]], ...]:
+    return tuple(structs.Struct(f">{count}{letter}").unpack_from for count in range(_SHORT))
+
+
 def reads_views(schema: Schema, version: int) -> bool:
-    """Whether the message holds records, which stay in the frame, so that the decoder must be given a memoryview."""
+    """Whether the message holds records, which stay in the frame: its decoder must be given a memoryview."""
     fields = [field for struct in (schema.body, *schema.structs) for field in struct.fields]
     return any(field.type == "records" and field.versions.has(version) for field in fields)
 
@@ -125,9 +135,7 @@ class _Maker:
             out.indent()
             self.field(field, f"{target}.{field.name}")
             self.flush()
-            out.line(
-                f"if at != {stop}: raise Malformed(f'tag {{{tag}}} ends {{at - {stop}}} bytes after its size')"
-            )
+            out.line(f"if at != {stop}: raise Malformed(f'its size says {{{stop} - at}} bytes more')")
             out.indent(-1)
         out.line("else:")
         out.line(f" at = {stop}")
@@ -162,9 +170,7 @@ class _Maker:
         self.read("B" if field.tag is not None else "b", marker)
         self.flush()
         out.line(f"if {marker} == {null}: {attribute} = None")
-        out.line(
-            f"elif {marker} != 1: raise Malformed(f'{{{marker}}} says neither that a struct is null nor that it is there')"
-        )
+        out.line(f"elif {marker} != 1: raise Malformed(f'marker {{{marker}}} is neither null nor present')")
         out.line("else:")
         out.indent()
         self.struct(struct, inner, path)
@@ -174,7 +180,7 @@ class _Maker:
         out.field = path
 
     def length(self, compact: bool, classic_letter: str) -> str:
-        """Emit the reading of a length or a count; return its variable: compact ones are one too high, 0 for null."""
+        """Emit the reading of a length and return its variable; a compact one is 1 too high, 0 is null."""
         name = self.out.name("n")
         self.read("B" if compact else classic_letter, name)
         self.flush()
@@ -255,8 +261,10 @@ class _Maker:
             piece = "buf[p:p + 16]" if not self.views else "bytes(buf[p:p + 16])"
             out.line(f"{attribute} = [{piece} for p in range(at, at + {count} * 16, 16)]")
         else:
-            form = f"f'>{{{count}}}{LETTERS[type_name]}'"
-            out.line(f"{attribute} = list(unpack_from({form}, buf, at)) if {count} else []")
+            letter = LETTERS[type_name]
+            short = out.bind("short", _short_arrays(letter))
+            long = f"[*unpack_from(f'>{{{count}}}{letter}', buf, at)]"
+            out.line(f"{attribute} = [*{short}[{count}](buf, at)] if {count} < {_SHORT} else {long}")
         out.line(f"at += {count}{f' * {size}' if size > 1 else ''}")
 
     def least(self, field: Field) -> int:

@@ -1,7 +1,7 @@
 """Makes the function that writes one version of one message: straight-line code, one `struct` call for a run.
 
-Arrays of fixed-size primitives go into the run too, so that a partition with its replica lists is one call. Lengths
-in flexible versions take one byte nearly always; a run with a longer one is packed by `primitives.pack_long`.
+Arrays of fixed-size primitives go into the run too, so that a partition with its replica lists is one call.
+Lengths in flexible versions take one byte nearly always; a run with a longer one goes to `pack_long`.
 """
 
 import struct as structs
@@ -24,7 +24,7 @@ _NAMESPACE: Final[Mapping[str, object]] = {
 
 
 class _Item(NamedTuple):
-    """A part of the run: its form for `struct` and for `pack_long`, its arguments for each, and when it is short."""
+    """A part of the run: form and arguments for `struct` and for `pack_long`, and when the first will do."""
 
     form: str
     value: str

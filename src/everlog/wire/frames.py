@@ -1,6 +1,7 @@
 """A byte stream to frames: an int32 size, then that many bytes.
 
-The broker's edge has its own buffers and asks `check_frame_size` only; clients and the simulator use FrameSplitter.
+The broker's edge has its own buffers and only asks `check_frame_size`; clients and the simulator use
+FrameSplitter.
 """
 
 from struct import Struct
@@ -31,7 +32,7 @@ def check_frame_size(size: int, limit: int) -> None:
         return
     if size >> 8 & 0xFFFFFF in _TLS_HANDSHAKES:
         raise ProtocolError(
-            "the peer speaks TLS, but this port does not: it sent a ClientHello where a frame's size is expected"
+            "the peer speaks TLS, but this port does not: a ClientHello came where a frame's size is expected"
         )
     if size in _HTTP_SIZES:
         raise ProtocolError("the peer speaks HTTP, but this port speaks the Kafka protocol")

@@ -82,14 +82,20 @@ def _module(members: list[tuple[str, Schema]]) -> str:
     imports.append(f"from everlog.wire.message import {', '.join(names)}")
     title = " and ".join(schema.name for _, schema in members)
     head = [
-        "# ruff: noqa: RUF023  (slots stand in the order of the wire)",
         f'"""{title}.',
         "",
         _NOTE,
         '"""',
         "",
     ]
+    if any(names != sorted(names) for names in _slot_names(members)):
+        head.insert(0, "# ruff: noqa: RUF023  (slots stand in the order of the wire)")
     return "\n".join([*head, "from __future__ import annotations", "", *imports, *body, ""])
+
+
+def _slot_names(members: list[tuple[str, Schema]]) -> list[list[str]]:
+    structs = [struct for _, schema in members for struct in (schema.body, *schema.structs)]
+    return [[field.name for field in struct.fields] for struct in structs]
 
 
 def _class(struct: Struct, family: str | None, key: int | None) -> list[str]:
@@ -153,7 +159,7 @@ def _api_keys(schemas: list[Schema]) -> str:
     lines += [
         "",
         "",
-        "# Key, name, module, first and last version, first flexible one (or past the last), unstable, listeners.",
+        "# Key, name, module, first and last version, first flexible one, last is unstable, listeners.",
     ]
     lines += ["TABLE: tuple[tuple[int, str, str, int, int, int, bool, str], ...] = ("]
     for schema in requests:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 from everlog.ports.files import Buffer
 
 Records = Buffer
-"""Record batches as they are on the wire: a memoryview of the frame when decoded, any buffer to be encoded."""
+"""Record batches as they are on the wire: decoded, a view of the frame; to be encoded, any buffer."""
 
 # Any, so that it can stand for a list or a struct of any type in a signature; it never ends up in a field.
 EMPTY: Final[Any] = object()
@@ -15,7 +15,7 @@ EMPTY: Final[Any] = object()
 class Structure:
     """Fields in slots, equal if they are of one type and their fields are."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -1,11 +1,12 @@
-"""The small things that generated code calls when the common case does not hold: long varints, tags, refusals.
+"""What generated code calls when the common case does not hold: long varints, tagged fields, refusals.
 
-A one-byte varint and a run of fixed-size fields are handled in the generated functions themselves. What is here
-may be slow. Readers raise Malformed, which the function's caller turns into a ProtocolError with the field's name.
+One-byte varints and runs of fixed-size fields are handled in the generated functions themselves; what is here
+may be slow. Readers raise Malformed, which `wire.codec` turns into a ProtocolError with the field's name.
 """
 
 import struct
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, cast
 
 from everlog.model.errors import EverlogError
 
@@ -17,15 +18,15 @@ MAX_STRING: Final = 32767
 
 
 class UnencodableError(EverlogError):
-    """A message of ours cannot be written in this version: a value is out of range, or has no field to go to."""
+    """A message of ours cannot be written in this version: a value is out of range, or has no field."""
 
 
-class Malformed(ValueError):  # noqa: N818  (it never leaves the codec)
+class Malformed(ValueError):
     """Bytes that cannot be read; becomes a ProtocolError that names the field."""
 
 
 def read_uvarint(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
-    """Go on after `first`, the byte before `position`, whose top bit is set; return the value and what follows it."""
+    """Return the value that begins with `first`, the byte before `position`, and the position after it."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -51,7 +52,7 @@ def uvarint(value: int) -> bytes:
 def read_tag_count(
     buffer: bytes | memoryview, position: int, first: int, budget: int
 ) -> tuple[int, int, int]:
-    """Return the count of tagged fields that begins with `first`, the position after it, and what budget is left."""
+    """Return the count that begins with `first`, the position after it, and what budget is left."""
     count = first
     if first > 0x7F:
         count, position = read_uvarint(buffer, position, first)
@@ -110,8 +111,8 @@ def unexpected_null() -> Malformed:
 def pack_long(form: str, *values: object) -> bytes:
     """Pack what a single `struct` call cannot, as some length takes more than one byte as a varint.
 
-    In `form` a letter is one of `struct`'s, `U` a varint, `S` a varint that is a string's length plus one, and `#`
-    stands before the letter of an array: its length plus one as a varint, then its elements; None is a null array.
+    In `form` a letter is one of `struct`'s, `u` a uuid, `U` a varint, `S` a varint that is the length of a
+    string plus one, and `#` stands before the letter of an array: its length plus one, then its elements.
     """
     out: list[bytes] = []
     letters = iter(form)
@@ -127,8 +128,8 @@ def pack_long(form: str, *values: object) -> bytes:
             if value is None:
                 out.append(b"\0")
                 continue
-            assert isinstance(value, list | tuple)
-            out += (uvarint(len(value) + 1), struct.pack(f">{len(value)}{element}", *value))
+            array = cast(Sequence[object], value)
+            out += (uvarint(len(array) + 1), struct.pack(f">{len(array)}{element}", *array))
         elif letter in "US":
             assert isinstance(value, int)
             if letter == "S" and value > MAX_STRING + 1:

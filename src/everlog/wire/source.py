@@ -1,4 +1,4 @@
-"""Source: a straight-line Python function in the making, which remembers the field that each line is about."""
+"""Source: a straight-line Python function in the making, which knows the field that each line is about."""
 
 import struct
 from types import CodeType, FunctionType, TracebackType

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF023  (slots stand in the order of the wire)
 """TopicRecord.
 
 Made from everlog.wire.schemas by `python -m everlog.wire.generate`; never edited.

@@ -1,6 +1,6 @@
 """Every message of the protocol, as data in one text notation; a module a family, nothing but text in it.
 
-No code for a single message lives here: classes are in `wire.messages`, encoders and decoders are made from this.
+No code for a single message lives here: its class is in `wire.messages`, its codec is made from this text.
 `wire.codec` reads one message when it is first used, `wire.generate` reads all of them.
 The text says what Kafka 4.4 has on the wire and nothing about what it means.
 
@@ -10,20 +10,20 @@ The text says what Kafka 4.4 has on the wire and nothing about what it means.
             name: string?10+
         allow_auto_topic_creation: bool 4+ = true
 
-A line at the margin opens a message: its name, what it is (`request`, `response` with the API key; `record`, `key`,
-`value` with the type id in its log; `data`, `header`), the versions there are, the first flexible version if any,
-`last unstable` where the last version is not advertised, and for a request the listeners that take it.
+A line at the margin opens a message: its name, what it is (`request`, `response` with the API key; `record`,
+`key`, `value` with the type id in its log; `data`, `header`), the versions there are, the first flexible
+version if any, `last unstable` where the last one is not advertised, and for a request who listens for it.
 
 A line below it is a field, four spaces deeper than what holds it, in this order:
 
-    name: type            bool int8 int16 int32 int64 uint16 uint32 float64 string bytes records uuid, a struct, or
-                          an array of one of these in brackets
-    ?                     right after the type: may be null; `?7+` only from version 7 on
-    4+  4-7  4            the versions that have the field; without it, all that have what holds it
-    tag 0                 a tagged field with this number
-    classic               a string that keeps its int16 length in flexible versions too
-    ignorable             may be dropped when a version without the field is written; others must then be at default
-    = -1                  the default; without it 0, false, empty, or for a struct its own defaults
+    name: type       bool int8 int16 int32 int64 uint16 uint32 float64 string bytes records uuid, a struct, or
+                     an array of one of these in brackets
+    ?                right after the type: may be null; `?7+` only from version 7 on
+    4+  4-7  4       the versions that have the field; without it, all that have what holds it
+    tag 0            a tagged field with this number
+    classic          a string that keeps its int16 length in flexible versions too
+    ignorable        dropped when a version without the field is written; others must be at default then
+    = -1             the default; without it 0, false, empty, or for a struct its own defaults
 
 A struct's fields stand below the field that first names it; later fields of the message just name it.
 """
