@@ -36,7 +36,7 @@ def decompress(data: Buffer, max_bytes: int) -> bytes:
     """Return what a stream or a bare block unpacks to; CorruptDataError if damaged or above `max_bytes`."""
     view = memoryview(data)
     if bytes(view[: len(_MAGIC)]) != _MAGIC:
-        return _unpack_block(view, max_bytes)
+        return _unpack_block(view, max_bytes, max_bytes)
     parts: list[bytes] = []
     room = max_bytes
     position = 0
@@ -48,7 +48,7 @@ def decompress(data: Buffer, max_bytes: int) -> bytes:
                 raise CorruptDataError("the snappy data is damaged: its header is cut off")
             continue
         block = _block_at(view, position)
-        parts.append(_unpack_block(block, room))
+        parts.append(_unpack_block(block, room, max_bytes))
         room -= len(parts[-1])
         position += _LENGTH.size + len(block)
     return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -67,12 +67,15 @@ def _block_at(view: memoryview, position: int) -> memoryview:
     return view[start : start + length]
 
 
-def _unpack_block(block: memoryview, max_bytes: int) -> bytes:
-    """Return what one block unpacks to; what it says of its size is weighed before room is made for it."""
+def _unpack_block(block: memoryview, room: int, max_bytes: int) -> bytes:
+    """Return what one block unpacks to, up to `room` bytes, which is what is left of `max_bytes`.
+
+    What the block says of its size is weighed before room is made for it.
+    """
     import cramjam
 
     claimed = _claimed_bytes(block)
-    if claimed > max_bytes:
+    if claimed > room:
         raise CorruptDataError(f"the snappy data unpacks to more than {max_bytes} bytes")
     if claimed > _MAX_RATIO * len(block):
         raise CorruptDataError(f"the snappy data is damaged: {len(block)} bytes claim to unpack to {claimed}")
