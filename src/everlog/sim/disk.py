@@ -5,98 +5,20 @@ It forgets what was not synced when it is told to crash (`after_crash`), stops a
 """
 
 import errno
-import os
-from collections.abc import Sequence
 
 from everlog.ports.clock import Clock
-from everlog.ports.files import Buffer
 from everlog.ports.random import Random
 from everlog.sim.clock import SimClock
 from everlog.sim.faults import Crashed, Fault, Kind, Moment, Operation, Watcher
+from everlog.sim.handle import SimFile, os_error
 from everlog.sim.platter import Cut, Directory, Inode, Loss, NameChange, Node, Write, surviving_names
 
 _PLENTY = 1 << 40
 
 
-def _error(number: int, path: str) -> OSError:
-    return OSError(number, os.strerror(number), path)
-
-
 def _split(path: str) -> tuple[str, str]:
     parent, _, name = path.rstrip("/").rpartition("/")
     return parent, name
-
-
-class SimFile:
-    """One open file of a simulated disk; see `everlog.ports.files.File` for what it promises."""
-
-    def __init__(self, files: "SimFiles", inode: Inode, path: str) -> None:
-        self.path = path
-        """Where the file is now."""
-        self.size = len(inode.data)
-        """Bytes in the file, as far as this handle has written or found them."""
-        self.broken = False
-        """Whether a failed write could not be taken back, or a sync has failed."""
-        self.gone = 0
-        """The errno of whatever is asked of it: EBADF once closed, ENOENT once removed, 0 before."""
-        self._files = files
-        self._inode = inode
-
-    def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write all the buffers at the end, or nothing, and return the position of the first byte."""
-        self._check(writing=True)
-        position = self.size
-        data = b"".join(buffers)
-        # What a failed cut left behind our end is overwritten by nobody: the handle is broken then.
-        try:
-            self._files.write(self._inode, self.path, position, data)
-        except OSError:
-            self._cut_back()
-            raise
-        self.size = position + len(data)
-        return position
-
-    def read(self, position: int, length: int) -> bytes:
-        """Return up to `length` bytes from `position`; fewer only at the end of the file."""
-        self._check()
-        self._files.check_read(self.path)
-        return bytes(self._inode.data[position : max(position, min(position + length, self.size))])
-
-    def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes, which are no more than it has."""
-        assert 0 <= size <= self.size, (self.path, size, self.size)
-        self._check()
-        self._files.cut(Kind.TRUNCATE, self._inode, self.path, size)
-        self.size = size
-
-    def sync(self) -> None:
-        """Make all bytes durable. Once it has failed the file is broken."""
-        self._check(writing=True)
-        try:
-            self._files.sync(self._inode, self.path)
-        except OSError:
-            self.broken = True
-            raise
-
-    def close(self) -> None:
-        """Let go of the file; closing twice is harmless."""
-        self._files.forget(self)
-        self.gone = errno.EBADF
-
-    def _cut_back(self) -> None:
-        if len(self._inode.data) == self.size:
-            return
-        try:
-            self._files.cut(Kind.CUT_BACK, self._inode, self.path, self.size)
-        except OSError:
-            self.broken = True
-
-    def _check(self, *, writing: bool = False) -> None:
-        self._files.check_alive()
-        if self.gone:
-            raise _error(self.gone, self.path)
-        if writing and self.broken:
-            raise _error(errno.EIO, self.path)
 
 
 class SimFiles:
@@ -165,13 +87,13 @@ class SimFiles:
         node = parent.names.get(name)
         if node is None:
             if not create:
-                raise _error(errno.ENOENT, path)
+                raise os_error(errno.ENOENT, path)
             operation = self._begin(Kind.CREATE, path)
             node = Inode(modified=self._clock.wall())
             self._rename(node, (parent, name, node))
             self._end(operation)
         if isinstance(node, Directory):
-            raise _error(errno.EISDIR, path)
+            raise os_error(errno.EISDIR, path)
         file = SimFile(self, node, path)
         self._open.append(file)
         return file
@@ -218,7 +140,7 @@ class SimFiles:
                 self._rename(node, (parent, name, node))
                 self._end(operation)
             if not isinstance(node, Directory):
-                raise _error(errno.EEXIST, at)
+                raise os_error(errno.EEXIST, at)
             parent = node
 
     def rename(self, old: str, new: str) -> None:
@@ -227,7 +149,7 @@ class SimFiles:
         (old_parent, old_name), (new_parent, new_name) = self._parent(old), self._parent(new)
         node, replaced = old_parent.names.get(old_name), new_parent.names.get(new_name)
         if node is None:
-            raise _error(errno.ENOENT, old)
+            raise os_error(errno.ENOENT, old)
         if node is replaced:
             return
         self._rename_check(node, replaced, new)
@@ -256,7 +178,7 @@ class SimFiles:
         self.check_alive()
         directory = self._directory(path)
         if directory.names:
-            raise _error(errno.ENOTEMPTY, path)
+            raise os_error(errno.ENOTEMPTY, path)
         operation = self._begin(Kind.REMOVE_DIR, path)
         self._rename(directory, (*self._parent(path), None))
         self._end(operation)
@@ -289,7 +211,7 @@ class SimFiles:
         if taken := data[:room]:
             self._change(inode, Write(position, taken))
         if problem:
-            raise _error(problem, path)
+            raise os_error(problem, path)
         self._end(operation)
 
     def cut(self, kind: Kind, inode: Inode, path: str, size: int) -> None:
@@ -303,7 +225,7 @@ class SimFiles:
         operation = self._begin_watched(Kind.SYNC, path)
         if fault := self._struck(Kind.SYNC, path):
             inode.sync_failed()
-            raise _error(fault.errno, path)
+            raise os_error(fault.errno, path)
         inode.sync()
         self._end(operation)
 
@@ -315,7 +237,7 @@ class SimFiles:
         """Raise what a read at `path` must fail with, if anything."""
         self.check_alive()
         if fault := self._struck(Kind.READ, path):
-            raise _error(fault.errno, path)
+            raise os_error(fault.errno, path)
 
     def check_alive(self) -> None:
         """Raise Crashed where this disk's machine has stopped."""
@@ -327,7 +249,7 @@ class SimFiles:
     def _begin(self, kind: Kind, path: str) -> Operation:
         operation = self._begin_watched(kind, path)
         if fault := self._struck(kind, path):
-            raise _error(fault.errno, path)
+            raise os_error(fault.errno, path)
         return operation
 
     def _begin_watched(self, kind: Kind, path: str) -> Operation:
@@ -378,11 +300,11 @@ class SimFiles:
             return
         if isinstance(replaced, Inode):
             if isinstance(node, Directory):
-                raise _error(errno.ENOTDIR, new)
+                raise os_error(errno.ENOTDIR, new)
         elif isinstance(node, Inode):
-            raise _error(errno.EISDIR, new)
+            raise os_error(errno.EISDIR, new)
         elif replaced.names:
-            raise _error(errno.ENOTEMPTY, new)
+            raise os_error(errno.ENOTEMPTY, new)
 
     def _lose(self, path: str) -> None:
         for file in [file for file in self._open if file.path == path]:
@@ -405,17 +327,17 @@ class SimFiles:
     def _directory(self, path: str) -> Directory:
         node = self._find(path)
         if node is None:
-            raise _error(errno.ENOENT, path)
+            raise os_error(errno.ENOENT, path)
         if isinstance(node, Inode):
-            raise _error(errno.ENOTDIR, path)
+            raise os_error(errno.ENOTDIR, path)
         return node
 
     def _inode(self, path: str) -> Inode:
         node = self._find(path)
         if node is None:
-            raise _error(errno.ENOENT, path)
+            raise os_error(errno.ENOENT, path)
         if isinstance(node, Directory):
-            raise _error(errno.EISDIR, path)
+            raise os_error(errno.EISDIR, path)
         return node
 
     def _fill(

@@ -7,8 +7,9 @@ import pytest
 
 from everlog.sim.chance import SimRandom
 from everlog.sim.clock import SimClock
-from everlog.sim.disk import SimFile, SimFiles
+from everlog.sim.disk import SimFiles
 from everlog.sim.faults import Crashed, Fault, Kind, Moment, Operation
+from everlog.sim.handle import SimFile
 from everlog.sim.platter import Loss
 
 SEEDS = range(300)
