@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonReader
 
 from everlog.model.errors import CorruptDataError
-from everlog.records import skim as skim_module
 from everlog.records.batch import HEADER_BYTES, batch_at
 from everlog.records.builder import NewRecord, build_batch, record_bytes_at_most
 from everlog.records.compression import Codec, compress, decompress
 from everlog.records.reader import Record, read_records
-from everlog.records.skim import Skim, skim_compiled, skim_plainly
+from everlog.records.skim import Skim, kernel_is_loaded, skim, skim_compiled, skim_plainly
 from everlog.records.varint import append_varint, read_varlong, varint_bytes
 
 TIMESTAMPS = st.integers(-(2**62), 2**62)
@@ -46,7 +45,7 @@ def test_a_skim_agrees_with_the_records(records: list[NewRecord]) -> None:
     summary = Skim(max(times), times.index(max(times)), any(record.key is None for record in records))
 
     assert skim_plainly(batch.records, batch.count, batch.base_timestamp) == summary
-    assert skim_module.skim(batch.records, batch.count, batch.base_timestamp) == summary
+    assert skim(batch.records, batch.count, batch.base_timestamp) == summary
     assert batch.max_timestamp == summary.max_timestamp
 
 
@@ -63,7 +62,7 @@ def test_kafka_python_reads_what_we_build(records: list[NewRecord], codec: Codec
 
 
 @pytest.mark.skipif(
-    skim_module._kernel_skim is None,  # pyright: ignore[reportPrivateUsage] - whether it is there is the point
+    not kernel_is_loaded(),
     reason="the kernel is not built, or EVERLOG_PURE_PYTHON is set",
 )
 @given(BATCHES, st.data())
@@ -79,9 +78,9 @@ def test_both_skims_say_the_same_of_damaged_records(records: list[NewRecord], da
     assert outcome(skim_compiled, section, count, base) == outcome(skim_plainly, section, count, base)
 
 
-def outcome(skim: Any, section: bytearray, count: int, base_timestamp: int) -> Skim | str:
+def outcome(skimmer: Any, section: bytearray, count: int, base_timestamp: int) -> Skim | str:
     try:
-        result: Skim = skim(section, count, base_timestamp)
+        result: Skim = skimmer(section, count, base_timestamp)
     except CorruptDataError as error:
         return str(error)
     return result

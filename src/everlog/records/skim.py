@@ -47,6 +47,11 @@ def skim(records: Buffer, count: int, base_timestamp: int) -> Skim:
     return skim_compiled(records, count, base_timestamp)
 
 
+def kernel_is_loaded() -> bool:
+    """Whether `skim` runs compiled in this process."""
+    return _kernel_skim is not None
+
+
 def skim_compiled(records: Buffer, count: int, base_timestamp: int) -> Skim:
     """As `skim`, by the compiled kernel, which must be there."""
     assert _kernel_skim is not None, "the kernel is not built"

@@ -10,14 +10,13 @@ import pytest
 
 from everlog.model.errors import CorruptDataError
 from everlog.ports.files import Buffer
-from everlog.records import skim as skim_module
-from everlog.records.skim import Skim, skim_compiled, skim_plainly
+from everlog.records.skim import Skim, kernel_is_loaded, skim_compiled, skim_plainly
 from tests.unit.records.sections import NOON, a_record, field, sized, varint
 
 Skimmer = Callable[[Buffer, int, int], Skim]
 
 needs_kernel = pytest.mark.skipif(
-    skim_module._kernel_skim is None,  # pyright: ignore[reportPrivateUsage] - whether it is there is the point
+    not kernel_is_loaded(),
     reason="the kernel is not built, or EVERLOG_PURE_PYTHON is set",
 )
 
