@@ -3,13 +3,14 @@
 import math
 from html import escape
 
-from bench.metrics import Metric, Verdict
-from bench.report import Row, rows
+from bench.metrics import Verdict
+from bench.report import Row, figure, rows
 from bench.samples import Results
 
-_WIDTH = 860
-_LABEL_WIDTH = 372
-_FIGURE_WIDTH = 138
+_WIDTH = 980
+_LABEL_WIDTH = 330
+_RATIO_WIDTH = 56
+_FIGURE_WIDTH = 176
 _ROW_HEIGHT = 24
 _BAR_HEIGHT = 13
 _TOP = 78
@@ -56,6 +57,7 @@ def svg_chart(results: Results) -> str:
         f'<text x="16" y="48" class="quiet">{escape(_versions(results))}; {escape(machine.cpu)}, '
         f"{machine.cores} cores; medians</text>",
         *_grid(len(shown)),
+        _right(_WIDTH - 16, _TOP - 9, "Everlog : Kafka", "quiet"),
         *(part for index, row in enumerate(shown) for part in _bar(index, row)),
         *_legend(height),
         "</svg>",
@@ -71,7 +73,7 @@ def _x(ratio: float) -> float:
     """Where a ratio lies: the scale is logarithmic, so that twice as good and half as good look alike."""
     clipped = min(max(ratio, _LEAST), _MOST)
     share = math.log(clipped / _LEAST) / math.log(_MOST / _LEAST)
-    return round(_LABEL_WIDTH + share * (_WIDTH - _LABEL_WIDTH - _FIGURE_WIDTH), 1)
+    return round(_LABEL_WIDTH + share * (_WIDTH - _LABEL_WIDTH - _RATIO_WIDTH - _FIGURE_WIDTH), 1)
 
 
 def _grid(count: int) -> list[str]:
@@ -92,11 +94,11 @@ def _bar(index: int, row: Row) -> list[str]:
     start, end = sorted((_x(1.0), _x(row.advantage.median)))
     style = {Verdict.MISSED: "missed", Verdict.NONE: "plain"}.get(row.verdict, "bar")
     parts = [
-        f'<text x="16" y="{middle + 4.5}">{escape(_label(row.metric))}</text>',
+        f'<text x="16" y="{middle + 4.5}">{escape(row.metric.label)}</text>',
         f'<rect x="{start}" y="{middle - _BAR_HEIGHT / 2}" width="{max(1.0, round(end - start, 1))}" '
         f'height="{_BAR_HEIGHT}" rx="2" class="{style}"/>',
-        f'<text x="{_WIDTH - 16}" y="{middle + 4.5}" class="figure" text-anchor="end">'
-        f"{row.advantage.median:.1f}x <tspan class='quiet'>{escape(_own(row))}</tspan></text>",
+        _right(_WIDTH - _FIGURE_WIDTH, middle + 4.5, f"{row.advantage.median:.1f}x", "figure"),
+        _right(_WIDTH - 16, middle + 4.5, _figures(row), "quiet figure"),
     ]
     goal = row.metric.goal
     if goal is not None and not goal.absolute:
@@ -105,17 +107,14 @@ def _bar(index: int, row: Row) -> list[str]:
     return parts
 
 
-def _label(metric: Metric) -> str:
-    return f"{metric.label}, {metric.unit}"
+def _right(x: float, y: float, text: str, style: str) -> str:
+    return f'<text x="{x}" y="{y}" class="{style}" text-anchor="end">{escape(text)}</text>'
 
 
-def _own(row: Row) -> str:
+def _figures(row: Row) -> str:
     assert row.everlog is not None
-    return (
-        f"({row.everlog.median:,.3g} {row.metric.unit})"
-        if row.everlog.median < 1000
-        else (f"({row.everlog.median:,.0f} {row.metric.unit})")
-    )
+    assert row.kafka is not None
+    return f"{figure(row.everlog.median)} : {figure(row.kafka.median)} {row.metric.unit}"
 
 
 def _legend(height: int) -> list[str]:

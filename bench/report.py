@@ -107,10 +107,11 @@ def _goal(goal: Goal, unit: str) -> tuple[str, str]:
 def _spread(spread: Spread | None) -> str:
     if spread is None:
         return "-"
-    return f"{_figure(spread.median)} [{_figure(spread.least)}..{_figure(spread.most)}]"
+    return f"{figure(spread.median)} [{figure(spread.least)}..{figure(spread.most)}]"
 
 
-def _figure(value: float) -> str:
+def figure(value: float) -> str:
+    """A value in about three digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

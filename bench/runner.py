@@ -91,7 +91,7 @@ def _launch(course: Course, kind: Kind) -> Broker:
 
 def _warm_up(stage: Stage) -> None:
     """Every kind of load for a while: a virtual machine that compiles as it goes is compared when it has."""
-    port, seconds = stage.broker.port, max(2.0, stage.plan.max_s)
+    port, seconds = stage.broker.port, max(3.0, stage.plan.max_s)
     with stage.topic(12) as topic:
         for batch_bytes in (16 << 10, 64 << 10, 1 << 20):
             stage.measure(

@@ -7,7 +7,7 @@ from bench.scenarios.scenario import Scenario
 from bench.stage import Stage
 
 _KEY = "mixed"
-_LABEL = "both at once, 64 KiB, 4 producing connections, 1 consumer"
+_LABEL = "both at once, 64 KiB"
 
 
 def _sample(stage: Stage) -> Values:
@@ -45,8 +45,8 @@ def _sample(stage: Stage) -> Values:
 
 
 _METRICS = (
-    Metric(f"{_KEY}.produce_mb_s", f"{_LABEL}: in", "MB/s", Better.MORE, headline=True),
-    Metric(f"{_KEY}.consume_mb_s", f"{_LABEL}: out", "MB/s", Better.MORE, headline=True),
-    Metric(f"{_KEY}.cpu_gb", f"{_LABEL}: in and out", "CPU s/GB", Better.LESS),
+    Metric(f"{_KEY}.produce_mb_s", f"{_LABEL}, in", "MB/s", Better.MORE, headline=True),
+    Metric(f"{_KEY}.consume_mb_s", f"{_LABEL}, out", "MB/s", Better.MORE, headline=True),
+    Metric(f"{_KEY}.cpu_gb", f"{_LABEL}, in and out", "CPU s/GB", Better.LESS),
 )
 SCENARIOS = (Scenario(_KEY, "mixed", _METRICS, _sample),)
