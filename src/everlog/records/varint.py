@@ -13,11 +13,17 @@ VARLONG_BITS = 64
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
     """Return the 32-bit value at `position`, and the position behind it."""
+    # Nearly all are of one byte.
+    if position < len(data) and (byte := data[position]) < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
     return _read(data, position, VARINT_BITS)
 
 
 def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
     """Return the 64-bit value at `position`, and the position behind it."""
+    # Nearly all are of one byte.
+    if position < len(data) and (byte := data[position]) < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
     return _read(data, position, VARLONG_BITS)
 
 
