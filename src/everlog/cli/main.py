@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import click
 
+from everlog import __version__
 from everlog.cli.lazy import Lazy, LazyGroup
 from everlog.model.errors import EverlogError
 
@@ -30,6 +31,13 @@ $ echo 'customer-42:{"total": 12}' | everlog produce orders --key-separator :
 $ everlog consume orders --offset start --exit-at-end
 """
 
+
+def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"everlog {__version__}")
+        ctx.exit(0)
+
+
 cli = LazyGroup(
     "everlog",
     COMMANDS,
@@ -43,19 +51,12 @@ cli = LazyGroup(
             is_flag=True,
             is_eager=True,
             expose_value=False,
-            callback=lambda ctx, _param, value: _print_version(ctx) if value else None,
+            callback=_print_version,
             help="Print the version and exit.",
         )
     ],
     examples=EXAMPLES,
 )
-
-
-def _print_version(ctx: click.Context) -> NoReturn:
-    from everlog import __version__
-
-    click.echo(f"everlog {__version__}")
-    ctx.exit(0)
 
 
 def main(args: list[str] | None = None) -> NoReturn:

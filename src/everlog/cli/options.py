@@ -1,5 +1,6 @@
 """Options that many commands share."""
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -46,7 +47,7 @@ def dry_run_option(function: Function) -> Function:
 
 def confirm(question: str, *, yes: bool) -> bool:
     """Ask before something that cannot be undone. Scripts, which have no terminal, are not asked."""
-    if yes or not click.get_text_stream("stdin").isatty():
+    if yes or not sys.stdin.isatty():
         return True
     return click.confirm(question, err=True)
 

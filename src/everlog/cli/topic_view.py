@@ -1,0 +1,153 @@
+"""`everlog topic list|describe`."""
+
+import click
+
+from everlog.cli.command import command
+from everlog.cli.completers import complete_topics
+from everlog.cli.options import bootstrap_option
+from everlog.cli.output import Block, Fields, Line, Report, Table
+from everlog.cli.shapes import error_shape
+from everlog.client.core.config_admin import ConfigSource, Resource, ResourceType
+from everlog.client.core.errors import refusal
+from everlog.client.core.list_offsets import EARLIEST, LATEST
+from everlog.client.core.metadata import Partition, Topic
+from everlog.client.sync.admin import Admin
+from everlog.client.sync.cluster import Cluster
+from everlog.client.sync.offsets import list_offsets
+from everlog.model.errors import ErrorCode, Refused
+from everlog.model.ids import Offset, uuid_text
+from everlog.model.topics import TopicPartition
+
+LIST_EXAMPLES = """
+$ everlog topic list
+$ everlog topic list --internal --json
+"""
+
+
+@command("list", examples=LIST_EXAMPLES)
+@click.option("--internal", is_flag=True, help="Also those that the cluster keeps for itself.")
+@bootstrap_option
+def list_topics(*, internal: bool, bootstrap: str, timeout: float) -> Report:
+    """List the topics of a cluster."""
+    with Cluster(bootstrap, timeout=timeout) as cluster:
+        topics = [topic for topic in Admin(cluster).describe_topics() if internal or not topic.is_internal]
+    rows = [(topic.name, len(topic.partitions), _replication(topic)) for topic in topics]
+    shapes = [
+        {
+            "name": topic.name,
+            "id": uuid_text(topic.topic_id),
+            "internal": topic.is_internal,
+            "partitions": len(topic.partitions),
+            "replication_factor": _replication(topic),
+        }
+        for topic in topics
+    ]
+    text: Block = Table(("TOPIC", "PARTITIONS", "REPLICAS"), rows) if rows else Line("no topics")
+    return Report({"topics": shapes}, [text])
+
+
+DESCRIBE_EXAMPLES = """
+$ everlog topic describe orders
+$ everlog topic describe orders --json | jq '.topics[0].partitions[].end_offset'
+"""
+
+
+@command("describe", examples=DESCRIBE_EXAMPLES)
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC…", shell_complete=complete_topics)
+@bootstrap_option
+def describe(*, names: tuple[str, ...], bootstrap: str, timeout: float) -> Report:
+    """Show a topic's partitions with their leaders, replicas and offsets, and the settings it has of its own."""
+    blocks: list[Block] = []
+    shapes: list[dict[str, object]] = []
+    errors: list[str] = []
+    with Cluster(bootstrap, timeout=timeout) as cluster:
+        admin = Admin(cluster)
+        for topic in admin.describe_topics(names):
+            if topic.error is not ErrorCode.NONE:
+                problem = _problem(topic)
+                errors.append(str(problem))
+                shapes.append({"name": topic.name, "error": error_shape(problem)})
+                continue
+            described, text = _describe(admin, cluster, topic)
+            shapes.append(described)
+            blocks.extend([Line(""), *text] if blocks else text)
+    return Report({"topics": shapes}, blocks, errors)
+
+
+def _problem(topic: Topic) -> Refused:
+    missing = topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refusal(topic.error, "no such topic" if missing else None, f"topic {topic.name!r}")
+
+
+def _describe(admin: Admin, cluster: Cluster, topic: Topic) -> tuple[dict[str, object], list[Block]]:
+    places = [
+        TopicPartition(topic.name, index)
+        for index, partition in topic.partitions.items()
+        if partition.leader in cluster.view.brokers
+    ]
+    starts = list_offsets(cluster, places, EARLIEST)
+    ends = list_offsets(cluster, places, LATEST)
+    described = admin.describe_configs([Resource(ResourceType.TOPIC, topic.name)])
+    own = {
+        entry.name: entry.value
+        for resource in described
+        for entry in resource.entries
+        if entry.source is ConfigSource.TOPIC
+    }
+    partitions = [topic.partitions[index] for index in sorted(topic.partitions)]
+    shape: dict[str, object] = {
+        "name": topic.name,
+        "id": uuid_text(topic.topic_id),
+        "internal": topic.is_internal,
+        "replication_factor": _replication(topic),
+        "configs": own,
+        "partitions": [_partition_shape(topic.name, partition, starts, ends) for partition in partitions],
+        "error": None,
+    }
+    rows = [
+        (
+            partition.index,
+            partition.leader if partition.leader >= 0 else None,
+            partition.leader_epoch,
+            ",".join(map(str, partition.replicas)),
+            ",".join(map(str, partition.isr)),
+            starts.get(TopicPartition(topic.name, partition.index)),
+            ends.get(TopicPartition(topic.name, partition.index)),
+        )
+        for partition in partitions
+    ]
+    settings = ", ".join(f"{name}={value}" for name, value in own.items())
+    facts = Fields(
+        [
+            ("topic", topic.name),
+            ("id", uuid_text(topic.topic_id)),
+            ("partitions", len(partitions)),
+            ("replicas", _replication(topic)),
+            ("settings", settings or None),
+        ]
+    )
+    header = ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END")
+    return shape, [facts, Table(header, rows)]
+
+
+def _partition_shape(
+    topic: str,
+    partition: Partition,
+    starts: dict[TopicPartition, Offset | None],
+    ends: dict[TopicPartition, Offset | None],
+) -> dict[str, object]:
+    place = TopicPartition(topic, partition.index)
+    return {
+        "partition": partition.index,
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.isr),
+        "offline_replicas": list(partition.offline),
+        "start_offset": starts.get(place),
+        "end_offset": ends.get(place),
+    }
+
+
+def _replication(topic: Topic) -> int:
+    return max((len(partition.replicas) for partition in topic.partitions.values()), default=0)
