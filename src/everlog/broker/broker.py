@@ -1,7 +1,7 @@
 """Broker: what the handlers share, and what the passing of time means for it."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from everlog.broker import dispatch
 from everlog.broker.exchange import Exchange
@@ -14,7 +14,16 @@ from everlog.broker.topic_settings import min_insync_replicas, topic_log_setting
 from everlog.controller import Controller
 from everlog.log.directory import LogDirectory
 from everlog.log.partition import PartitionLog
-from everlog.metadata.image import ALL_BROKERS, BrokerImage, ClusterImage, TopicImage, broker_resource
+from everlog.metadata.delta import Changes
+from everlog.metadata.image import (
+    ALL_BROKERS,
+    BrokerImage,
+    ClusterImage,
+    ConfigResource,
+    ResourceType,
+    TopicImage,
+    broker_resource,
+)
 from everlog.model.errors import CorruptDataError, StorageError
 from everlog.model.ids import BrokerId, Instant
 from everlog.model.settings import BrokerSettings
@@ -61,7 +70,9 @@ class Broker:
         self.fetch_max_bytes = settings[keys.FETCH_MAX_BYTES]
         self.directories = directories
         self.housekeeping = Housekeeping(self, aside)
-        self._take_in_all(controller.image)
+        self._reconfigure([ALL_BROKERS])
+        for topic in self.image.topics.values():
+            self._take_in(topic)
         controller.subscribe(self._image_changed)
 
     # --- requests
@@ -119,25 +130,15 @@ class Broker:
 
     # --- metadata
 
-    def _image_changed(self, image: ClusterImage) -> None:
-        before, self.image = self.image, image
-        if image.configs is not before.configs:
-            self._reconfigure(before)
-        if image.topics is before.topics:
-            return
-        for name, topic in before.topics.items():
-            now = image.topics.get(name)
-            if now is None or now.id != topic.id:
-                self._give_up(topic)
-        for name, topic in image.topics.items():
-            if before.topics.get(name) is not topic:
-                self._take_in(topic)
+    def _image_changed(self, image: ClusterImage, changes: Changes) -> None:
+        self.image = image
+        if changes.configs:
+            self._reconfigure(changes.configs)
+        for topic in changes.deleted:
+            self._give_up(topic)
+        for name in changes.topics:
+            self._take_in(image.topics[name])
         self.parked.settle()
-
-    def _take_in_all(self, image: ClusterImage) -> None:
-        self._reconfigure(None)
-        for topic in image.topics.values():
-            self._take_in(topic)
 
     def _take_in(self, topic: TopicImage) -> None:
         min_insync = min_insync_replicas(self.settings, self.image, topic.name)
@@ -147,31 +148,30 @@ class Broker:
             held = self.replicas.get(topic.name, index)
             if held is None:
                 name = TopicPartition(topic.name, index)
-                self.replicas.add(
-                    Replica(name, topic.id, partition.leader_epoch, min_insync, self._open_log)
-                )
+                self.replicas.add(Replica(name, topic.id, partition.leader_epoch, min_insync, self._open_log))
             else:
                 held.leader_epoch = partition.leader_epoch
 
     def _give_up(self, topic: TopicImage) -> None:
         gone = self.replicas.remove_topic(topic.name)
         self.parked.changed(gone)
-        for replica in gone:
-            self.housekeeping.delete_partition(replica)
+        self.housekeeping.delete_partitions(gone)
 
-    def _reconfigure(self, before: ClusterImage | None) -> None:
+    def _reconfigure(self, changed: Iterable[ConfigResource]) -> None:
         """Take over settings that were changed while running, for the broker and for topics."""
         image = self.image
         own = broker_resource(self.node_id)
-        broker_changed = before is None or (
-            before.configs.get(ALL_BROKERS) != image.configs.get(ALL_BROKERS)
-            or before.configs.get(own) != image.configs.get(own)
-        )
-        if broker_changed:
+        topics: Iterable[str] = [resource.name for resource in changed if resource.type == ResourceType.TOPIC]
+        if ALL_BROKERS in changed or own in changed:
             self.settings = self.static_settings.with_dynamic(image.config(ALL_BROKERS), image.config(own))
             self.fetch_max_bytes = self.settings[keys.FETCH_MAX_BYTES]
-        for replica in self.replicas:
-            topic = replica.name.topic
-            replica.min_insync = min_insync_replicas(self.settings, image, topic)
-            if replica.log is not None:
-                replica.log.reconfigure(topic_log_settings(self.settings, image, topic))
+            topics = list(self.replicas.by_name)
+        for topic in topics:
+            replicas = self.replicas.by_name.get(topic, {}).values()
+            if replicas:
+                settings = topic_log_settings(self.settings, image, topic)
+                min_insync = min_insync_replicas(self.settings, image, topic)
+            for replica in replicas:
+                replica.min_insync = min_insync
+                if replica.log is not None:
+                    replica.log.reconfigure(settings)

@@ -7,7 +7,7 @@ waiter sets the time of the sync, and whoever appends until then shares it.
 from collections.abc import Callable
 
 from everlog.log.partition import PartitionLog
-from everlog.log.syncing import SyncPlan
+from everlog.log.sync import SyncPlan
 from everlog.model.ids import Instant
 from everlog.ports.alarm import Alarm
 from everlog.ports.aside import Aside

@@ -146,6 +146,11 @@ def _read_replica(
     start = log.start_offset
     if wanted.last_fetched_epoch >= 0:
         epoch, epoch_end = log.epochs.end_offset_for(wanted.last_fetched_epoch, end)
+        if epoch_end < 0:
+            raise Refused(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{replica.name} has epochs up to {log.epochs.latest}, the reader has {wanted.last_fetched_epoch}",
+            )
         if epoch < wanted.last_fetched_epoch or epoch_end < offset:
             return FetchResult(wanted.partition, 0, end, stable, start, diverging=(epoch, epoch_end))
     limit = stable if read_committed else end

@@ -110,7 +110,7 @@ def _latest(replica: Replica, read_committed: bool) -> _Found:
 
 def _earliest(replica: Replica, _read_committed: bool) -> _Found:
     log = replica.opened()
-    return _Found(log.start_offset, leader_epoch=log.epochs.epoch_of(log.start_offset))
+    return _Found(log.start_offset, leader_epoch=log.epochs.epoch_at(log.start_offset))
 
 
 def _max_timestamp(replica: Replica, _read_committed: bool) -> _Found:

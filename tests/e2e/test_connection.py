@@ -1,0 +1,242 @@
+"""The edge's connections over real sockets: frames in any pieces, answers in order, and every limit (L9, O5)."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from everlog.edge.clock import SystemClock
+from everlog.edge.connection import Connection
+from everlog.edge.disk import RealFiles
+from everlog.edge.server import Limits, Server
+from everlog.model.errors import ProtocolError
+from everlog.ports.files import FileSlice
+
+pytestmark = pytest.mark.e2e
+
+Parts = Sequence[bytes | FileSlice]
+Answer = Callable[[bytes], Parts]
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def echo(body: bytes) -> Parts:
+    return (framed(body),)
+
+
+class EchoSession:
+    """Answers each frame at once with whatever `answer` makes of it."""
+
+    idle = True
+
+    def __init__(self, connection: Connection, answer: Answer) -> None:
+        self._connection = connection
+        self._answer = answer
+
+    def receive(self, frame: memoryview) -> None:
+        self._connection.send(self._answer(bytes(frame)))
+
+    def closed(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def serving(answer: Answer = echo, limits: Limits = Limits()) -> AsyncIterator[tuple[Server, int]]:  # noqa: B008
+    server = Server(
+        asyncio.get_running_loop(),
+        SystemClock(),
+        limits,
+        lambda connection, _listener, _peer: EchoSession(connection, answer),
+        settle=lambda: None,
+    )
+    port = await server.listen("PLAINTEXT", "127.0.0.1", 0)
+    try:
+        yield server, port
+    finally:
+        await server.close()
+
+
+async def ask(port: int, *pieces: bytes, expect: int) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            # Two turns of the loop let the server read what has arrived, so that pieces stay pieces.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        return await asyncio.wait_for(reader.readexactly(expect), 10)
+    finally:
+        writer.close()
+
+
+async def is_closed(port: int, sent: bytes, within: float = 10) -> bool:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(sent)
+        try:
+            return await asyncio.wait_for(reader.read(1), within) == b""
+        except ConnectionError:
+            return True
+    finally:
+        writer.close()
+
+
+async def test_frames_arrive_whole_however_they_are_cut() -> None:
+    stream = b"".join(framed(bytes([n % 256]) * n) for n in (1, 2, 3, 100, 5000))
+    async with serving() as (_, port):
+        for cut in (1, 3, 4, 5, 7, 64, 1000):
+            pieces = [stream[at : at + cut] for at in range(0, len(stream), cut)]
+            assert await ask(port, *pieces, expect=len(stream)) == stream
+
+
+async def test_a_frame_larger_than_every_buffer_arrives_whole() -> None:
+    body = bytes(range(256)) * 40_000
+    async with serving() as (_, port):
+        assert await ask(port, framed(body), expect=len(body) + 4) == framed(body)
+
+
+async def test_a_thousand_frames_in_one_go_are_answered_in_order() -> None:
+    stream = b"".join(framed(struct.pack(">i", n)) for n in range(1000))
+    async with serving() as (_, port):
+        assert await ask(port, stream, expect=len(stream)) == stream
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 100 * 1024 * 1024 + 1, 2**31 - 1])
+async def test_an_impossible_frame_size_ends_the_connection(size: int) -> None:
+    async with serving() as (server, port):
+        assert await is_closed(port, struct.pack(">i", size))
+        assert server.connection_count == 0
+
+
+async def test_what_was_answered_before_a_broken_frame_still_arrives() -> None:
+    def fail_on_bad(body: bytes) -> Parts:
+        if body == b"bad":
+            raise ProtocolError("bad")
+        return echo(body)
+
+    async with serving(fail_on_bad) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(framed(b"good") + framed(b"bad") + framed(b"late"))
+        assert await asyncio.wait_for(reader.read(), 10) == framed(b"good")
+        writer.close()
+
+
+async def test_a_failing_handler_ends_its_own_connection_only() -> None:
+    def fail_on_bad(body: bytes) -> Parts:
+        if body == b"bad":
+            raise ZeroDivisionError
+        return echo(body)
+
+    async with serving(fail_on_bad) as (_, port):
+        assert await is_closed(port, framed(b"bad"))
+        assert await ask(port, framed(b"fine"), expect=8) == framed(b"fine")
+
+
+async def test_file_ranges_leave_in_order_with_the_buffers_around_them(tmp_path: Path) -> None:
+    files = RealFiles(10)
+    content = bytes(range(256)) * 4096
+    (tmp_path / "segment").write_bytes(content)
+    file = files.open(f"{tmp_path}/segment")
+
+    def ranges(body: bytes) -> Parts:
+        # Small, large, empty and large again; the large ones go by sendfile.
+        return (
+            b"<",
+            FileSlice(file, 5, 100),
+            b"|",
+            FileSlice(file, 1000, 900_000),
+            FileSlice(file, 7, 0),
+            b"|",
+            FileSlice(file, 0, 70_000),
+            b">",
+        )
+
+    expected = b"<" + content[5:105] + b"|" + content[1000:901_000] + b"|" + content[:70_000] + b">"
+    async with serving(ranges) as (_, port):
+        assert await ask(port, framed(b"a") * 3, expect=3 * len(expected)) == expected * 3
+
+
+async def test_a_removed_file_is_still_sent_to_a_slow_reader(tmp_path: Path) -> None:
+    files = RealFiles(10)
+    content = b"0123456789abcdef" * 1_000_000
+    path = tmp_path / "segment"
+    path.write_bytes(content)
+    file = files.open(str(path))
+
+    async with serving(lambda _: (FileSlice(file, 0, len(content)),)) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=65536)
+        writer.write(framed(b"a"))
+        assert await asyncio.wait_for(reader.readexactly(10), 10) == content[:10]
+        files.unlink(str(path))
+        file.close()
+        assert await asyncio.wait_for(reader.readexactly(len(content) - 10), 20) == content[10:]
+        writer.close()
+
+
+async def test_a_peer_that_does_not_read_is_not_read_from() -> None:
+    limits = Limits(max_unsent_bytes=64 * 1024)
+    received = 0
+
+    def flood(body: bytes) -> Parts:
+        nonlocal received
+        received += 1
+        return (bytes(100_000),)
+
+    async with serving(flood, limits) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        requests = 20_000
+        writer.write(framed(b"x" * 100) * requests)
+        before = -1
+        while received != before:
+            before = received
+            await asyncio.sleep(0.1)
+        assert received < requests / 2, "requests pile up although nobody reads the answers"
+        read = 0
+        while read < received * 100_000 and received < requests:
+            read += len(await asyncio.wait_for(reader.read(1 << 20), 10))
+        assert received > before, "reading goes on once the answers are read"
+        writer.transport.abort()
+
+
+async def test_a_request_that_never_ends_is_given_up() -> None:
+    async with serving(limits=Limits(frame_grace_ms=100)) as (_, port):
+        assert await is_closed(port, struct.pack(">i", 1000) + b"a")
+        assert await is_closed(port, b"\x00")
+
+
+async def test_an_idle_connection_is_closed() -> None:
+    async with serving(limits=Limits(idle_ms=100)) as (_, port):
+        assert await is_closed(port, framed(b"hello"), within=10) is False
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await asyncio.wait_for(reader.read(), 10) == b""
+        writer.close()
+
+
+async def test_connections_beyond_the_limit_are_refused_and_the_others_stay() -> None:
+    async with serving(limits=Limits(max_connections_per_host=2)) as (_, port):
+        first = await asyncio.open_connection("127.0.0.1", port)
+        second = await asyncio.open_connection("127.0.0.1", port)
+        first[1].write(framed(b"1"))
+        second[1].write(framed(b"2"))
+        assert await first[0].readexactly(5) == framed(b"1")
+        assert await second[0].readexactly(5) == framed(b"2")
+
+        assert await is_closed(port, framed(b"3"))
+
+        first[1].write(framed(b"4"))
+        assert await first[0].readexactly(5) == framed(b"4")
+        second[1].close()
+        first[1].close()
+
+
+async def test_memory_for_unfinished_frames_is_bounded_and_all_of_them_complete() -> None:
+    body = bytes(6 * 1024 * 1024)
+    async with serving(lambda b: (framed(b[:1]),), Limits(max_request_memory_bytes=8 * 1024 * 1024)) as (_, port):
+        answers = await asyncio.gather(*(ask(port, framed(body), expect=5) for _ in range(4)))
+        assert answers == [framed(b"\x00")] * 4
