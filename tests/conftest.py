@@ -1,0 +1,62 @@
+"""Fixtures for all tests that need a running broker.
+
+The broker under test is Everlog, started once for each test session (each xdist worker has its own). With
+`--broker apache` it is Apache Kafka from Maven, and with `EVERLOG_TEST_BOOTSTRAP` whatever listens there;
+both show whether a failing test or Everlog is wrong.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from tests import apache_kafka, brokers
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the choice of the broker under test."""
+    parser.addoption(
+        "--broker", choices=("everlog", "apache"), default="everlog", help="the broker under test"
+    )
+
+
+@pytest.fixture(scope="session")
+def everlog_bootstrap(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[str]:
+    """The bootstrap servers of a broker that serves for the whole session."""
+    given = os.environ.get("EVERLOG_TEST_BOOTSTRAP")
+    if given:
+        yield given
+        return
+    directory = tmp_path_factory.mktemp("broker")
+    if request.config.getoption("--broker") == "apache":
+        yield from _apache(directory)
+        return
+    broker = brokers.start(["up", "--ephemeral", "--port", "0"], directory / "stderr")
+    try:
+        yield broker.bootstrap
+        assert broker.process.poll() is None, f"the broker died during the tests:\n{broker.errors[-4000:]}"
+    finally:
+        broker.stop()
+
+
+def _apache(directory: Path) -> Generator[str]:
+    if isinstance(jars := apache_kafka.classpath(), apache_kafka.Unavailable):
+        pytest.skip(jars.reason)
+    port = brokers.free_port()
+    process = apache_kafka.start_broker(port, directory / "data")
+    try:
+        apache_kafka.wait_ready(process, directory / "data")
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture
+def fresh_topic() -> Callable[[], str]:
+    """A maker of topic names that no other test uses."""
+    return lambda: f"t-{uuid.uuid4().hex[:12]}"
