@@ -114,7 +114,7 @@ class Delta:
             case _:
                 # Going on without it could mean going on without a rule that somebody relies on.
                 raise CorruptDataError(
-                    f"{type(record).__name__} at offset {offset} is no metadata record that this version applies"
+                    f"{type(record).__name__} at offset {offset} is no metadata record that we can apply"
                 )
 
     def finish(self, end_offset: Offset, epoch: int) -> tuple[ClusterImage, Changes]:

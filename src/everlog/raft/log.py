@@ -29,5 +29,5 @@ class QuorumLog(Protocol):
         ...
 
     def cut_back(self, end: Offset) -> None:
-        """Give up all from `end` on and make the log usable again after a failed sync; StorageError if not."""
+        """Give up all from `end` on and heal the log after a failed sync; StorageError if it cannot be."""
         ...

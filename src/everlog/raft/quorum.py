@@ -100,7 +100,7 @@ class Quorum:
         batch = build_batch([NewRecord(None, value, (), now) for value in records])
         self._append(batch, self._leader.epoch, committed)
 
-    def _voted(self, state: QuorumState, done: Committed, result: None | OSError) -> None:
+    def _voted(self, state: QuorumState, done: Committed, result: OSError | None) -> None:
         if isinstance(result, OSError):
             done(StorageError(f"the vote of epoch {state.epoch} cannot be written: {result}"))
             return

@@ -27,7 +27,7 @@ class SettingValues:
         return cast(T, self.by_key[setting.key])  # parse made it from this very setting
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BrokerSettings:
     """The settings of one node: `settings[SETTING]` is the value, typed as the table has it.
 

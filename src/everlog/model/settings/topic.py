@@ -1,6 +1,6 @@
 """What a topic obeys: its own overrides, else the brokers' settings, else the defaults."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar, cast
@@ -63,11 +63,17 @@ def parse_topic_value(key: str, text: str) -> object:
     return row.setting.parse(text)
 
 
-def check_topic_overrides(overrides: Mapping[str, str], layers: Layers) -> None:
-    """Check all overrides of a topic together; ConfigError names the first that is wrong."""
-    for key, text in overrides.items():
-        parse_topic_value(key, text)
-    if MIN_COMPACTION_LAG_MS.key not in overrides and MAX_COMPACTION_LAG_MS.key not in overrides:
+def check_topic_overrides(
+    overrides: Mapping[str, str], layers: Layers, touched: Collection[str] | None = None
+) -> None:
+    """Check the overrides of a topic, alone and together; ConfigError names the first that is wrong.
+
+    Where some are `touched` only those are checked alone, the others having been there before.
+    """
+    touched = overrides.keys() if touched is None else touched
+    for key in touched:
+        parse_topic_value(key, overrides[key])
+    if MIN_COMPACTION_LAG_MS.key not in touched and MAX_COMPACTION_LAG_MS.key not in touched:
         return
     least = topic_value(MIN_COMPACTION_LAG_MS, overrides, layers)
     most = topic_value(MAX_COMPACTION_LAG_MS, overrides, layers)

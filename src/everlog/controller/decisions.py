@@ -1,0 +1,55 @@
+"""What a command gets to see and what it returns."""
+
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from everlog.metadata.image import ALL_BROKERS, ClusterImage
+from everlog.model.errors import ErrorCode
+from everlog.model.settings import BrokerSettings, Layers
+from everlog.ports.random import Random
+from everlog.wire.message import Message
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The cluster as a command finds it: all that was decided before is in the image, committed or not."""
+
+    image: ClusterImage
+    settings: BrokerSettings
+    random: Random
+
+    @property
+    def next_offset(self) -> int:
+        """Where the first record of the decision will lie."""
+        return self.image.end_offset
+
+    @property
+    def layers(self) -> Layers:
+        """What brokers were told, as far as it counts for every one of them."""
+        return Layers({}, self.image.config(ALL_BROKERS), self.settings.given)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[R_co]):
+    """Records that make it so, and what to reply once they are committed."""
+
+    records: tuple[Message, ...]
+    reply: R_co
+
+
+class Command(Protocol[R_co]):
+    """Something asked of the cluster."""
+
+    def decide(self, standing: Standing) -> Decision[R_co]:
+        """Say what becomes of it, without changing anything; Refused if none of it can be done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one thing among those asked for was not done."""
+
+    code: ErrorCode
+    message: str
