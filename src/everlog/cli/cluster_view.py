@@ -64,7 +64,9 @@ def describe(*, bootstrap: str, timeout: float) -> Report:
             ", ".join(entry.path for entry in log_dirs if entry.broker == broker.node_id),
             size_text(
                 sum(
-                    sum(entry.partition_bytes.values()) for entry in log_dirs if entry.broker == broker.node_id
+                    sum(entry.partition_bytes.values())
+                    for entry in log_dirs
+                    if entry.broker == broker.node_id
                 )
             ),
         )

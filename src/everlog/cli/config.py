@@ -12,7 +12,9 @@ config = LazyGroup(
     {
         "describe": Lazy("everlog.cli.config_view", "describe", "Show the settings of a topic or a broker."),
         "set": Lazy("everlog.cli.config_change", "set_configs", "Set settings of a topic or of brokers."),
-        "delete": Lazy("everlog.cli.config_change", "delete_configs", "Let settings fall back to their defaults."),
+        "delete": Lazy(
+            "everlog.cli.config_change", "delete_configs", "Let settings fall back to their defaults."
+        ),
     },
     "Describe and change settings of topics and brokers.",
     examples=EXAMPLES,

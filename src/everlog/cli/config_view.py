@@ -100,7 +100,8 @@ def describe(
     blocks: list[Block] = [Table(("SETTING", "VALUE", "SOURCE"), rows)] if rows else [Line("nothing is set")]
     if docs:
         blocks = [
-            Line(f"{entry.name} = {entry.value}\n    {entry.documentation or 'no description'}") for entry in entries
+            Line(f"{entry.name} = {entry.value}\n    {entry.documentation or 'no description'}")
+            for entry in entries
         ]
     errors = [f"{resource} has no setting {key!r}" for key in missing]
     return Report({"kind": kind, "name": name, "configs": shapes, "error": None}, blocks, errors)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
 
@@ -61,3 +61,61 @@ def key_values(pairs: tuple[str, ...], what: str) -> dict[str, str]:
             raise click.UsageError(f"{what} {pair!r} cannot be read: expected KEY=VALUE")
         read[key.strip()] = value.strip()
     return read
+
+
+class CodecChoice(click.ParamType):
+    """The name of a compression codec, which arrives as a `Codec`."""
+
+    name = "codec"
+    names = ("none", "gzip", "snappy", "lz4", "zstd")
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """How the help shows what may be given."""
+        return f"[{'|'.join(self.names)}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Turn a name into the codec."""
+        from everlog.records.compression import Codec
+
+        if isinstance(value, Codec):
+            return value
+        if value not in self.names:
+            self.fail(f"{value!r} is not a codec: expected one of {', '.join(self.names)}", param, ctx)
+        return Codec[value.upper()]
+
+
+def codec_option(function: Function) -> Function:
+    """Add `--codec`, which arrives as a `Codec`."""
+    return click.option(
+        "--codec", type=CodecChoice(), default="none", show_default=True, help="Compression."
+    )(function)
+
+
+class AcksChoice(click.ParamType):
+    """`all`, 1 or 0, which arrives as the number on the wire."""
+
+    name = "acks"
+    numbers: ClassVar[dict[str, int]] = {"all": -1, "-1": -1, "1": 1, "0": 0}
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """How the help shows what may be given."""
+        return "[all|1|0]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Turn a word into the number."""
+        if isinstance(value, int):
+            return value
+        if value not in self.numbers:
+            self.fail(f"{value!r} cannot be acks: expected all, 1 or 0", param, ctx)
+        return self.numbers[value]
+
+
+def acks_option(function: Function) -> Function:
+    """Add `--acks`, which arrives as -1, 1 or 0."""
+    return click.option(
+        "--acks",
+        type=AcksChoice(),
+        default="all",
+        show_default=True,
+        help="Who must have a record: all, the leader, none.",
+    )(function)

@@ -147,7 +147,9 @@ def delete(
         if dry_run:
             found = [(topic.name, topic.error) for topic in admin.describe_topics(names)]
             errors = [
-                f"topic {name!r}: {code.name}" for name, code in found if code is not ErrorCode.NONE and not if_exists
+                f"topic {name!r}: {code.name}"
+                for name, code in found
+                if code is not ErrorCode.NONE and not if_exists
             ]
             there = [name for name, code in found if code is ErrorCode.NONE]
             lines = [Line(f"would delete topic {name}") for name in there]
@@ -178,7 +180,9 @@ $ everlog topic add-partitions orders --total 12 --dry-run
 
 @command("add-partitions", examples=ADD_EXAMPLES)
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@click.option("--total", type=click.IntRange(min=1), required=True, help="How many partitions there shall be.")
+@click.option(
+    "--total", type=click.IntRange(min=1), required=True, help="How many partitions there shall be."
+)
 @dry_run_option
 @bootstrap_option
 def add_partitions(*, name: str, total: int, dry_run: bool, bootstrap: str, timeout: float) -> Report:
@@ -189,7 +193,9 @@ def add_partitions(*, name: str, total: int, dry_run: bool, bootstrap: str, time
     with Cluster(bootstrap, timeout=timeout) as cluster:
         results = Admin(cluster).add_partitions({name: total}, validate_only=dry_run)
     would = "would have" if dry_run else "has"
-    lines = [Line(f"topic {result.name} {would} {total} partitions") for result in results if not result.error]
+    lines = [
+        Line(f"topic {result.name} {would} {total} partitions") for result in results if not result.error
+    ]
     data = {
         "dry_run": dry_run,
         "topic": name,

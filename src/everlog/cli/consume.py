@@ -1,0 +1,153 @@
+"""`everlog consume`: records by partition, offset, time or range, as text or JSON."""
+
+import sys
+import time
+from collections.abc import Collection
+
+import click
+
+from everlog.cli.command import bare_command, command_name, json_option
+from everlog.cli.completers import complete_topics
+from everlog.cli.options import bootstrap_option
+from everlog.cli.output import envelope
+from everlog.cli.record_format import DEFAULT_FORMAT, Formatter, compile_format
+from everlog.cli.record_lines import record_shape
+from everlog.client.core.fetch_plan import FetchLimits
+from everlog.client.core.offset_spec import BeforeEnd, OffsetSpec, parse_offset_spec
+from everlog.client.sync.cluster import Cluster
+from everlog.client.sync.offsets import ranges_of
+from everlog.client.sync.record_reader import RecordReader
+from everlog.model.errors import ConfigError
+from everlog.model.ids import Timestamp
+from everlog.model.topics import TopicPartition
+
+EXAMPLES = """
+$ everlog consume orders                                  # what comes from now on
+$ everlog consume orders --offset start --exit-at-end     # all there is
+$ everlog consume orders -o -10:end -p 0                  # the last ten of partition 0
+$ everlog consume orders -o @-1h --format '%T %k %v\\n'    # from an hour ago, with time and key
+$ everlog consume orders -o @2026-01-31T08:00:30m --json  # half an hour of them, as JSON
+"""
+
+
+@bare_command("consume", examples=EXAMPLES)
+@click.argument("topic", shell_complete=complete_topics)
+@click.option(
+    "-p", "--partition", "partitions", multiple=True, metavar="N[,N…]", help="Only these; repeatable."
+)
+@click.option(
+    "-o",
+    "--offset",
+    default="end",
+    show_default=True,
+    metavar="SPEC",
+    help="start, end, N, +N (after the start), -N (before the end), N:M, @TIME or @TIME:TIME.",
+)
+@click.option(
+    "--format", "form", default=DEFAULT_FORMAT, show_default=True, help="How to print a record; see below."
+)
+@click.option("-n", "--count", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option(
+    "-e/-F",
+    "--exit-at-end/--follow",
+    "exit_at_end",
+    default=False,
+    show_default=True,
+    help="Stop at what is the end now, or wait for more.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="Whether to see open and aborted transactions.",
+)
+@json_option
+@bootstrap_option
+def consume(
+    *,
+    topic: str,
+    partitions: tuple[str, ...],
+    offset: str,
+    form: str,
+    count: int | None,
+    exit_at_end: bool,
+    isolation: str,
+    as_json: bool,
+    bootstrap: str,
+    timeout: float,
+) -> int:
+    """Read records of a topic and print them.
+
+    Offsets: an end is exclusive; a range with an end stops there. TIME is milliseconds, seconds, ISO 8601
+    (UTC unless it says otherwise), or -1h30m for so long ago; the second TIME may be a duration.
+
+    Formats: %v value, %k key, %o offset, %p partition, %t topic, %T timestamp, %D time in ISO 8601,
+    %h headers, %V and %K bytes of value and key, %%; \\n \\t \\r \\0 \\\\ \\xHH.
+
+    With --json each record is a line of JSON that `produce --json` can read.
+    """
+    try:
+        spec = parse_offset_spec(offset, Timestamp(int(time.time() * 1000)))
+        write = _json_writer(command_name()) if as_json else compile_format(form)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    wanted = _partitions(partitions)
+    read_committed = isolation == "read_committed"
+    with Cluster(bootstrap, timeout=timeout) as cluster:
+        places = _places(cluster, topic, wanted)
+        ranges = ranges_of(
+            cluster, places, spec, read_committed=read_committed, stop_at_end=exit_at_end or _ends_now(spec)
+        )
+        reader = RecordReader(cluster, ranges, limits=FetchLimits(), read_committed=read_committed)
+        try:
+            _copy(reader, write, count)
+        except KeyboardInterrupt:
+            pass  # The way to end what would go on for ever.
+    return 0
+
+
+def _copy(reader: RecordReader, write: Formatter, count: int | None) -> None:
+    out = sys.stdout.buffer
+    left = -1 if count is None else count
+    while not reader.finished and left != 0:
+        for chunk in reader.poll():
+            for record in chunk.records():
+                out.write(write(chunk.place, record))
+                left -= 1
+                if left == 0:
+                    break
+            if left == 0:
+                break
+        out.flush()
+
+
+def _json_writer(command: str) -> Formatter:
+    return lambda place, record: envelope(command, record_shape(place, record)).encode() + b"\n"
+
+
+def _ends_now(spec: OffsetSpec) -> bool:
+    """Whether the end of a range is the end as it is now, which `:end` asks for."""
+    return isinstance(spec.end, BeforeEnd)
+
+
+def _partitions(texts: tuple[str, ...]) -> list[int] | None:
+    numbers: list[int] = []
+    for text in texts:
+        for part in text.split(","):
+            if not part.strip().isdecimal():
+                raise click.UsageError(
+                    f"--partition {text!r} cannot be read: expected numbers such as 0 or 0,2"
+                )
+            numbers.append(int(part))
+    return sorted(set(numbers)) or None
+
+
+def _places(cluster: Cluster, topic: str, wanted: Collection[int] | None) -> list[TopicPartition]:
+    described = cluster.topic(topic)
+    missing = sorted(set(wanted or ()) - set(described.partitions))
+    if missing:
+        raise ConfigError(
+            f"topic {topic!r} has no partition {missing[0]}: expected 0 to {len(described.partitions) - 1}"
+        )
+    return [TopicPartition(topic, index) for index in sorted(wanted or described.partitions)]
