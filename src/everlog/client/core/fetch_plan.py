@@ -196,7 +196,7 @@ class FetchPlan:
                 continue
             if not batch.checksum_holds():
                 raise CorruptDataError(
-                    f"{place} has a batch at offset {batch.base_offset} whose checksum is not {batch.crc:#010x}"
+                    f"{place} has a batch at offset {batch.base_offset} with a wrong checksum, {batch.crc:#010x}"
                 )
             self.positions[place] = batch.next_offset
             hidden = aborted is not None and aborted.hides(batch)

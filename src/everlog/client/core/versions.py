@@ -42,7 +42,7 @@ class BrokerVersions:
         return self._common(api) is not None
 
     def pick(self, api: ApiKey, at_most: int | None = None) -> int:
-        """Return the newest version that both speak, no newer than `at_most`; Unsupported if there is none."""
+        """Return the newest version that both speak, up to `at_most`; Unsupported if there is none."""
         common = self._common(api)
         if common is None or (at_most is not None and at_most < common[0]):
             theirs = self._ranges.get(api)

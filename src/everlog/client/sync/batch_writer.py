@@ -96,8 +96,8 @@ class BatchWriter:
         headers: Sequence[Header] = (),
         partition: int | None = None,
         timestamp: int | None = None,
-    ) -> None:
-        """Take a record; it is sent when its batch is full, or at the next `send_due` or `flush`.
+    ) -> PendingBatch:
+        """Take a record and return the batch it is in; it is sent when its batch is full, or at the next `send_due` or `flush`.
 
         May wait for answers to earlier batches. Refused if there is no such topic or partition.
         """
@@ -113,9 +113,11 @@ class BatchWriter:
             )
         wall = int(time.time() * 1000) if timestamp is None else timestamp
         now = Instant(int(time.monotonic() * 1000))
-        self._accumulator.add(TopicPartition(topic, partition), NewRecord(key, value, headers, wall), now)
+        place = TopicPartition(topic, partition)
+        batch = self._accumulator.add(place, NewRecord(key, value, headers, wall), now)
         if self._accumulator.has_full:
             self._dispatch(self._accumulator.take_full())
+        return batch
 
     def send_due(self) -> None:
         """Send the batches that have lingered, for a caller that has been idle."""

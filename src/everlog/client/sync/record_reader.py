@@ -56,14 +56,24 @@ class RecordReader:
         """The offset behind the last record that arrived, by partition."""
         return self._plan.positions
 
-    def poll(self) -> list[Chunk]:
+    def ask(self) -> None:
+        """Send the next requests now, so that records may come before the next `poll`."""
+        try:
+            self._send_all()
+        except EverlogError as error:
+            self._drop_all()
+            if not error.retriable:
+                raise
+            self._recover(error)
+
+    def poll(self, *, ask_again: bool = True) -> list[Chunk]:
         """Wait for the next records, at most about the fetch's wait time; empty if none came.
 
-        After `finished` it returns nothing.
+        After `finished` it returns nothing. Without `ask_again` the next requests wait for the next call.
         """
         try:
             self._send_all()
-            return self._receive_all()
+            return self._receive_all(ask_again)
         except EverlogError as error:
             # Answers that were under way are lost with their connections; their positions have not moved.
             self._drop_all()
@@ -94,7 +104,7 @@ class RecordReader:
         if leaderless and not planned:
             raise TimedOut("no partition has a leader")
 
-    def _receive_all(self) -> list[Chunk]:
+    def _receive_all(self, ask_again: bool) -> list[Chunk]:
         chunks: list[Chunk] = []
         stale = False
         for node_id, fetch in list(self._under_way.items()):
@@ -109,7 +119,7 @@ class RecordReader:
         else:
             self._last_success = time.monotonic()
             self._backoff.reset()
-            if chunks:
+            if chunks and ask_again:
                 self._send_all()
         return chunks
 

@@ -1,0 +1,124 @@
+"""`everlog perf latency`: one record at a time, from its sending to its acknowledgement and to a reader."""
+
+import time
+from array import array
+
+import click
+
+from everlog.cli.command import command
+from everlog.cli.completers import complete_topics
+from everlog.cli.measure import latencies
+from everlog.cli.options import acks_option, bootstrap_option
+from everlog.cli.output import Fields, Report
+from everlog.cli.perf_produce import ensure_topic, latency_text, payloads
+from everlog.cli.progress import Progress
+from everlog.client.core.fetch_plan import FetchLimits
+from everlog.client.core.list_offsets import LATEST
+from everlog.client.core.offset_spec import OffsetRange
+from everlog.client.core.send_plan import Delivered, Failed
+from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
+from everlog.client.sync.cluster import Cluster
+from everlog.client.sync.offsets import list_offsets
+from everlog.client.sync.record_reader import RecordReader
+from everlog.model.ids import Offset
+from everlog.model.topics import TopicPartition
+
+EXAMPLES = """
+$ everlog perf latency perf-test
+$ everlog perf latency perf-test --count 10000 --rate 1000 --acks 1 --json
+"""
+
+
+@command("latency", examples=EXAMPLES)
+@click.argument("topic", shell_complete=complete_topics)
+@click.option(
+    "-n", "--count", type=click.IntRange(min=1), default=2000, show_default=True, help="How many records."
+)
+@click.option(
+    "-s", "--size", type=click.IntRange(min=0), default=100, show_default=True, help="Bytes of each value."
+)
+@click.option(
+    "--rate", type=click.IntRange(min=1), help="Records a second.  [default: each after the one before]"
+)
+@click.option(
+    "--warm-up", type=click.IntRange(min=0), default=100, show_default=True, help="Not counted, at first."
+)
+@acks_option
+@bootstrap_option
+def latency(
+    *,
+    topic: str,
+    count: int,
+    size: int,
+    rate: int | None,
+    warm_up: int,
+    acks: int,
+    bootstrap: str,
+    timeout: float,
+) -> Report:
+    """Measure latency, one record in a request at a time.
+
+    A reader waits in a fetch of its own when a record is sent. Acknowledged is the time until the broker's
+    answer to the producer; end to end the time until the reader has the record.
+    """
+    values = payloads(size)
+    acked, seen = array("d"), array("d")
+    with Cluster(bootstrap, timeout=timeout) as cluster, Cluster(bootstrap, timeout=timeout) as other:
+        ensure_topic(cluster, topic, 1)
+        probe = _Probe(cluster, other, topic, acks)
+        with Progress(f"latency {topic}", count, "records") as progress:
+            began = time.perf_counter()
+            for number in range(warm_up + count):
+                if rate is not None:
+                    time.sleep(max(0.0, began + number / rate - time.perf_counter()))
+                times = probe.one(values[number % len(values)])
+                if number >= warm_up:
+                    acked.append(times[0])
+                    seen.append(times[1])
+                    progress.step(1)
+        probe.close()
+    data = {
+        "topic": topic,
+        "acknowledged": latencies(acked).shape(),
+        "end_to_end": latencies(seen).shape(),
+    }
+    facts = [
+        ("records", f"{count:,}"),
+        ("acknowledged", latency_text(latencies(acked))),
+        ("end to end", latency_text(latencies(seen))),
+    ]
+    return Report(data, [Fields(facts)])
+
+
+class _Probe:
+    """A writer and a reader on partition 0, each with a connection of its own."""
+
+    def __init__(self, writes: Cluster, reads: Cluster, topic: str, acks: int) -> None:
+        self._topic = topic
+        self._acked_at = 0.0
+        self._writer = BatchWriter(writes, self._note, WriterSettings(acks=acks))
+        place = TopicPartition(topic, 0)
+        reads.topic(topic)
+        end = list_offsets(reads, [place], LATEST)[place] or Offset(0)
+        self._reader = RecordReader(
+            reads, {place: OffsetRange(end, None)}, limits=FetchLimits(max_wait_ms=5000)
+        )
+
+    def one(self, value: bytes) -> tuple[float, float]:
+        """Send one record and wait until the reader has it; the two latencies in seconds."""
+        self._reader.ask()
+        began = time.perf_counter()
+        self._writer.send(self._topic, None, value, partition=0)
+        self._writer.flush()
+        while not self._reader.poll(ask_again=False):
+            pass
+        return self._acked_at - began, time.perf_counter() - began
+
+    def close(self) -> None:
+        """Give up the fetch that is under way."""
+        self._reader.close()
+
+    def _note(self, outcome: Delivered | Failed) -> None:
+        if isinstance(outcome, Failed):
+            raise outcome.error
+        self._acked_at = time.perf_counter()
