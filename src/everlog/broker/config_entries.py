@@ -1,9 +1,9 @@
 """Configs as clients see them: each with its value, where it comes from, and what else would apply."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from everlog.metadata.image import ALL_BROKERS, ClusterImage, broker_resource, topic_resource
+from everlog.metadata.image import ALL_BROKERS, ClusterImage, broker_resource
 from everlog.model.ids import BrokerId
 from everlog.model.settings import (
     BROKER_SETTINGS,
@@ -41,9 +41,8 @@ def broker_layers(static: BrokerSettings, image: ClusterImage, broker: BrokerId)
     return Layers(image.config(broker_resource(broker)), image.config(ALL_BROKERS), static.given)
 
 
-def topic_entries(image: ClusterImage, layers: Layers, topic: str) -> list[ConfigEntry]:
+def topic_entries(overrides: Mapping[str, str], layers: Layers) -> list[ConfigEntry]:
     """All configs of a topic as a broker with these layers obeys them, in the order of the table."""
-    overrides = image.config(topic_resource(topic))
     entries: list[ConfigEntry] = []
     for row in TOPIC_SETTINGS.values():
         if row.key in INTERNAL_KEYS and row.key not in overrides:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from everlog.metadata.image import ALL_BROKERS, ClusterImage
-from everlog.model.errors import ErrorCode
+from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.settings import BrokerSettings, Layers
 from everlog.ports.random import Random
 from everlog.wire.message import Message
@@ -53,3 +53,10 @@ class Refusal:
 
     code: ErrorCode
     message: str
+
+    @classmethod
+    def of(cls, error: Refused | StorageError) -> "Refusal":
+        """The refusal that an error stands for; what the disk refused may be tried again."""
+        if isinstance(error, Refused):
+            return cls(error.code, str(error))
+        return cls(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata log cannot be written now")

@@ -1,0 +1,46 @@
+"""The cluster as a client on one listener may see it: brokers that it can reach, and leaders among them."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from everlog.metadata.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
+from everlog.model.errors import ErrorCode
+
+
+class VisibleBroker(NamedTuple):
+    """A broker, and where the client reaches it."""
+
+    broker: BrokerImage
+    host: str
+    port: int
+
+
+class Visibility:
+    """What one listener's clients see of an image."""
+
+    def __init__(self, image: ClusterImage, endpoint_of: Callable[[BrokerImage], tuple[str, int]]) -> None:
+        alive = [
+            image.brokers[number] for number in sorted(image.brokers) if not image.brokers[number].fenced
+        ]
+        self.brokers = [
+            VisibleBroker(broker, host, port)
+            for broker in alive
+            for host, port in [endpoint_of(broker)]
+            if port >= 0
+        ]
+        """Brokers that are alive and have this listener, in the order of their numbers."""
+        self._alive = frozenset(broker.id for broker in alive)
+        self._reachable = frozenset(visible.broker.id for visible in self.brokers)
+
+    def leader(self, partition: PartitionImage) -> tuple[ErrorCode, int]:
+        """The partition's leader if the client can reach it, else -1 and why."""
+        leader = partition.leader
+        if leader in self._reachable:
+            return ErrorCode.NONE, leader
+        if leader in self._alive:
+            return ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
+        return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+
+    def offline(self, partition: PartitionImage) -> list[int]:
+        """The partition's replicas on brokers that are not there."""
+        return [replica for replica in partition.replicas if replica not in self._alive]
