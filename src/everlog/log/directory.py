@@ -1,0 +1,326 @@
+"""All partitions below one log directory: open, create, delete, checkpoint, stop (L10, L11)."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from everlog.log import checkpoint
+from everlog.log.partition import PartitionLog, World
+from everlog.log.recovery import Opening
+from everlog.log.settings import LogSettings
+from everlog.model.errors import CorruptDataError, StorageError
+from everlog.model.ids import Instant, Offset, Timestamp, Uuid
+from everlog.model.topics import TopicPartition
+from everlog.ports.files import Files
+
+DELETE_SUFFIX = "-delete"
+FUTURE_SUFFIX = "-future"
+STRAY_SUFFIX = "-stray"
+_MAX_NAME_BYTES = 255
+_NO_BROKER_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPlan:
+    """The checkpoint files of a directory as they are to be; `run` makes them durable, and blocks."""
+
+    files: Files
+    directory: str
+    contents: tuple[tuple[str, bytes], ...]
+    starts_written_for: tuple[PartitionLog, ...]
+    """The logs whose starts are among it, so that segments before them may go afterwards."""
+
+    def run(self) -> None:
+        """Replace the files, each as a whole; OSError if the disk refused."""
+        for name, content in self.contents:
+            checkpoint.replace_file(self.files, f"{self.directory}/{name}", content, sync_dir=False)
+        self.files.sync_dir(self.directory)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletions:
+    """Files and directories that nobody needs any more; `run` removes them, and may take a while."""
+
+    files: Files
+    paths: tuple[str, ...]
+    directories: tuple[str, ...]
+
+    def run(self) -> None:
+        """Remove them; what has gone already is fine."""
+        for path in self.paths:
+            self._unlink(path)
+        for directory in self.directories:
+            for name in self.files.names(directory):
+                self._unlink(f"{directory}/{name}")
+            self.files.remove_dir(directory)
+
+    def _unlink(self, path: str) -> None:
+        try:
+            self.files.unlink(path)
+        except FileNotFoundError:
+            pass
+
+
+class LogDirectory:
+    """The logs of one disk.
+
+    `load` reads what the last run left and is quick. A partition's files are opened when it is first
+    asked for. After an unclean stop `recover` opens all, so that the scan is not paid by the first reader.
+    `settings_for` gives a partition's settings at that time.
+    """
+
+    def __init__(
+        self, world: World, path: str, settings_for: Callable[[TopicPartition], LogSettings]
+    ) -> None:
+        self._world = world
+        self._files = world.files
+        self.path = path
+        self._settings_for = settings_for
+        self.clean = False
+        """Whether the last stop was a clean one; known after `load`."""
+        self.last_broker_epoch = _NO_BROKER_EPOCH
+        """The broker epoch at the last clean stop, -1 if it was not clean."""
+        self.problems: list[str] = []
+        """Files that could not be used at `load`, and what was done instead."""
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._known: dict[TopicPartition, None] = {}
+        self._recovery_points: dict[TopicPartition, Offset] = {}
+        self._start_offsets: dict[TopicPartition, Offset] = {}
+        self.high_watermarks: dict[TopicPartition, Offset] = {}
+        """The high watermarks of the last checkpoint; the broker keeps them up to date."""
+        self._doomed: list[tuple[Instant, str]] = []
+
+    # Opening
+
+    def load(self) -> None:
+        """Find the partitions and what the checkpoints say of them; the clean-shutdown marker goes, durably.
+
+        From here on anything may be written, so without a marker of its own this run has not ended cleanly.
+        """
+        self._files.make_dir(self.path)
+        self.clean = self._take_clean_marker()
+        self._recovery_points = self._read_offsets(checkpoint.RECOVERY_POINTS)
+        self._start_offsets = self._read_offsets(checkpoint.LOG_STARTS)
+        self.high_watermarks = self._read_offsets(checkpoint.HIGH_WATERMARKS)
+        now = self._world.clock.now()
+        for name in self._files.names(self.path):
+            if name.endswith(DELETE_SUFFIX):
+                self._doomed.append((now, f"{self.path}/{name}"))
+            elif (partition := _partition_of(name)) is not None:
+                self._known[partition] = None
+
+    def _take_clean_marker(self) -> bool:
+        path = f"{self.path}/{checkpoint.CLEAN_SHUTDOWN}"
+        try:
+            epoch = checkpoint.read_clean_shutdown(self._files, path)
+        except CorruptDataError as error:
+            self.problems.append(f"{error}: taken as none")
+            epoch = None
+        if self._files.exists(path):
+            self._files.unlink(path)
+            self._files.sync_dir(self.path)
+        self.last_broker_epoch = _NO_BROKER_EPOCH if epoch is None else epoch
+        return epoch is not None
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, Offset]:
+        try:
+            return checkpoint.read_offsets(self._files, f"{self.path}/{name}")
+        except CorruptDataError as error:
+            # Zero is always safe: more is scanned, or a consumer sees records that were to be deleted.
+            # After a clean stop too, as the other checkpoints may be damaged as well.
+            self.problems.append(f"{error}: taken as 0 for all partitions")
+            self.clean = False
+            return {}
+
+    def recover(self) -> Iterator[PartitionLog]:
+        """Open every partition and yield it; after a clean stop there is nothing to do.
+
+        What one partition refuses is noted in `problems` and does not stop the others.
+        """
+        if self.clean:
+            return
+        for partition in list(self._known):
+            try:
+                log = self.get(partition)
+            except StorageError as error:
+                self.problems.append(str(error))
+                continue
+            if log is not None:
+                yield log
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """All partitions that have a directory here, whether they are open or not."""
+        return list(self._known)
+
+    @property
+    def open_logs(self) -> list[PartitionLog]:
+        """The logs that are open."""
+        return list(self._logs.values())
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._known
+
+    def get(self, partition: TopicPartition) -> PartitionLog | None:
+        """The log of a partition, opened now if it was not; None if there is none here."""
+        log = self._logs.get(partition)
+        if log is None and partition in self._known:
+            log = self._open(partition)
+        return log
+
+    def topic_id(self, partition: TopicPartition) -> Uuid | None:
+        """The id of the topic that a partition's directory belongs to; None if the directory does not say."""
+        return checkpoint.read_partition_metadata(
+            self._files, f"{self.path}/{partition}/{checkpoint.PARTITION_METADATA}"
+        )
+
+    def create(self, partition: TopicPartition, topic_id: Uuid) -> PartitionLog:
+        """Make the log of a new partition; its directory is durable when this returns."""
+        assert partition not in self._known, partition
+        path = f"{self.path}/{partition}"
+        try:
+            self._files.make_dir(path)
+            checkpoint.replace_file(
+                self._files,
+                f"{path}/{checkpoint.PARTITION_METADATA}",
+                checkpoint.partition_metadata_content(topic_id),
+            )
+            self._files.sync_dir(self.path)
+        except OSError as error:
+            raise StorageError(f"{path} cannot be made: {error}") from error
+        self._known[partition] = None
+        return self._open(partition)
+
+    def _open(self, partition: TopicPartition) -> PartitionLog:
+        opening = Opening(
+            self.clean,
+            self._recovery_points.get(partition, Offset(0)),
+            self._start_offsets.get(partition, Offset(0)),
+        )
+        log = PartitionLog(
+            self._world, f"{self.path}/{partition}", partition, self._settings_for(partition), opening
+        )
+        log.before_lowering = self._write_recovery_points
+        self._logs[partition] = log
+        return log
+
+    # Deleting
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Take a partition out of use: its directory is renamed, durably, and removed after a while."""
+        log = self._logs.pop(partition, None)
+        del self._known[partition]
+        for offsets in (self._recovery_points, self._start_offsets, self.high_watermarks):
+            offsets.pop(partition, None)
+        doomed = f"{self.path}/{_deleted_name(partition, self._world.random.uuid())}"
+        try:
+            self._files.rename(f"{self.path}/{partition}", doomed)
+            self._files.sync_dir(self.path)
+        except OSError as error:
+            raise StorageError(f"{self.path}/{partition} cannot be deleted: {error}") from error
+        delay_ms = (log.settings if log is not None else self._settings_for(partition)).file_delete_delay_ms
+        self._doomed.append((Instant(self._world.clock.now() + delay_ms), doomed))
+
+    def enforce_retention(self, wall: Timestamp, high_watermarks: Mapping[TopicPartition, Offset]) -> bool:
+        """Let every open log drop what has expired; returns whether a checkpoint must be written for it (L5).
+
+        A log without a high watermark in the mapping drops nothing. What one log's disk refuses is left
+        for the next time.
+        """
+        waiting = False
+        for partition, log in self._logs.items():
+            high_watermark = high_watermarks.get(partition)
+            if high_watermark is not None:
+                try:
+                    waiting |= log.enforce_retention(wall, high_watermark)
+                except (StorageError, CorruptDataError):
+                    waiting |= log.removals.waiting
+        return waiting
+
+    def due_deletions(self, now: Instant) -> Deletions | None:
+        """What is to be removed by now, handed over to be run beside the loop; None if nothing is."""
+        paths = [path for log in self._logs.values() for path in log.removals.due(now)]
+        directories = [path for due, path in self._doomed if due <= now]
+        self._doomed = [entry for entry in self._doomed if entry[0] > now]
+        return Deletions(self._files, tuple(paths), tuple(directories)) if paths or directories else None
+
+    # Checkpoints
+
+    def checkpoint_plan(self) -> CheckpointPlan:
+        """The checkpoints as they stand: recovery points, log starts, high watermarks."""
+        for partition, log in self._logs.items():
+            self._recovery_points[partition] = log.recovery_point
+            self._start_offsets[partition] = log.start_offset
+        contents = (
+            (checkpoint.RECOVERY_POINTS, checkpoint.offsets_content(self._recovery_points)),
+            (checkpoint.LOG_STARTS, checkpoint.offsets_content(self._start_offsets)),
+            (checkpoint.HIGH_WATERMARKS, checkpoint.offsets_content(self.high_watermarks)),
+        )
+        waiting = tuple(log for log in self._logs.values() if log.removals.waiting)
+        return CheckpointPlan(self._files, self.path, contents, waiting)
+
+    def checkpointed(self, plan: CheckpointPlan) -> None:
+        """Take in that a plan was carried out: segments before the written starts are renamed to go."""
+        now = self._world.clock.now()
+        for log in plan.starts_written_for:
+            if self._logs.get(log.partition) is log:
+                log.removals.shelve(Instant(now + log.settings.file_delete_delay_ms))
+
+    def checkpoint(self) -> None:
+        """Write the checkpoints now; StorageError if the disk refuses."""
+        plan = self.checkpoint_plan()
+        try:
+            plan.run()
+            self.checkpointed(plan)
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be checkpointed: {error}") from error
+
+    def _write_recovery_points(self) -> None:
+        for partition, log in self._logs.items():
+            self._recovery_points[partition] = log.recovery_point
+        content = checkpoint.offsets_content(self._recovery_points)
+        try:
+            checkpoint.replace_file(self._files, f"{self.path}/{checkpoint.RECOVERY_POINTS}", content)
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be checkpointed: {error}") from error
+
+    def close(self, *, broker_epoch: int = _NO_BROKER_EPOCH) -> None:
+        """Close all logs, write the checkpoints and, if everything is durable, the clean-shutdown marker.
+
+        What could not be closed cleanly is noted in `problems`; the next start then recovers.
+        """
+        closed = True
+        for log in self._logs.values():
+            try:
+                log.close()
+            except StorageError as error:
+                self.problems.append(str(error))
+                closed = False
+        if not self.clean and any(partition not in self._logs for partition in self._known):
+            # Partitions that were never opened since the unclean stop still have to be recovered.
+            closed = False
+        try:
+            self.checkpoint()
+            if closed:
+                checkpoint.replace_file(
+                    self._files,
+                    f"{self.path}/{checkpoint.CLEAN_SHUTDOWN}",
+                    checkpoint.clean_shutdown_content(broker_epoch),
+                )
+        except (StorageError, OSError) as error:
+            self.problems.append(str(error))
+
+
+def _partition_of(name: str) -> TopicPartition | None:
+    """The partition that a directory's name stands for; None for other files and directories on their way out."""
+    if name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX)):
+        return None
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not number.isdecimal() or str(int(number)) != number:
+        return None
+    return TopicPartition(topic, int(number))
+
+
+def _deleted_name(partition: TopicPartition, unique: Uuid) -> str:
+    """`<topic>-<n>.<id>-delete`, the topic cut where the name would be too long."""
+    ending = f"-{partition.partition}.{unique.hex()}{DELETE_SUFFIX}"
+    return partition.topic[: _MAX_NAME_BYTES - len(ending)] + ending

@@ -1,0 +1,559 @@
+"""One partition's log: segments in order; append, read, roll, truncate, move the start (L1, L3, L4)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import NamedTuple, NoReturn
+
+from everlog.log import replay, search
+from everlog.log.aborted_index import AbortedTxn
+from everlog.log.checkpoint import LEADER_EPOCHS, epochs_content
+from everlog.log.epochs import LeaderEpochs
+from everlog.log.producers import Marker, Producers
+from everlog.log.recovery import Opening, RecoveryReport, load_log
+from everlog.log.removal import Removals
+from everlog.log.retention import RetentionLimits, SegmentFacts, expired_count
+from everlog.log.search import FoundRecord, Span
+from everlog.log.segment import (
+    DERIVED_SUFFIXES,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    file_name,
+)
+from everlog.log.settings import FOREVER, LogSettings
+from everlog.log.sync import SyncPlan
+from everlog.log.validate import validated
+from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
+from everlog.model.ids import NO_TIMESTAMP, Instant, LeaderEpoch, Offset, Timestamp
+from everlog.model.topics import TopicPartition
+from everlog.ports.clock import Clock
+from everlog.ports.files import Files, FileSlice
+from everlog.ports.random import Random
+from everlog.records.batch import CONTROL, LENGTH_OVERHEAD, MAGIC, BatchView
+
+
+class Origin(IntEnum):
+    """Who appends a batch, which decides what is checked."""
+
+    CLIENT = 0
+    """A producer: everything is checked."""
+    COORDINATOR = 1
+    """The broker itself: markers are allowed, producer epochs are checked and sequences are not."""
+    REPLICA = 2
+    """A copy of what the leader has: offsets and epoch stay, only the structure is checked."""
+
+
+_CLIENT = Origin.CLIENT
+
+
+class Appended(NamedTuple):
+    """Where a batch lies now."""
+
+    base_offset: Offset
+    last_offset: Offset
+    append_time: Timestamp
+    """The broker's time where it stamps the records, else -1."""
+    duplicate: bool
+    """Whether the batch was in the log already, and nothing was appended."""
+    wait_for_sync: bool
+    """Whether the acknowledgement waits until `recovery_point` is past the last offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What logs ask of the world."""
+
+    files: Files
+    clock: Clock
+    random: Random
+
+
+class PartitionLog:
+    """The records of one partition from `start_offset` up to `end_offset`.
+
+    One loop calls everything here. An OSError of the disk comes out as a StorageError: after a refused
+    append the log is as before and may take the next one; after a failed sync it takes none until it is
+    opened again. Reads go on in either case.
+    """
+
+    def __init__(
+        self, world: World, path: str, partition: TopicPartition, settings: LogSettings, opening: Opening
+    ) -> None:
+        """Open the log in a directory that exists, recovering it if the last stop was not clean."""
+        self._files = world.files
+        self._clock = world.clock
+        self._random = world.random
+        self.path = path
+        self.partition = partition
+        try:
+            loaded = load_log(world.files, path, settings, opening, world.clock.wall())
+        except (OSError, CorruptDataError) as error:
+            raise StorageError(f"{path} cannot be opened: {error}") from error
+        self._segments: list[Segment] = loaded.segments
+        self._bases: list[Offset] = [segment.base_offset for segment in loaded.segments]
+        self._active: Segment = loaded.segments[-1]
+        self.start_offset: Offset = loaded.start_offset
+        """The first offset that may be read. It only rises, but for a log that is cut below it."""
+        self.end_offset: Offset = self._active.end_offset
+        """The offset that the next record gets."""
+        self.recovery_point: Offset = loaded.recovery_point
+        """All records below are durable; never above what was synced."""
+        self.producers: Producers = loaded.producers
+        self.epochs: LeaderEpochs = loaded.epochs
+        self.report: RecoveryReport = loaded.report
+        """What recovery had to do when the log was opened."""
+        self.failure: StorageError | None = None
+        """Why the log takes no appends, if it does not."""
+        self.sync_due_at: Instant | None = None
+        """When `sync_plan` must be carried out at the latest, by `flush.ms` and `flush.messages`."""
+        self.removals = Removals(world.files)
+        """The files of segments that are no longer part of the log."""
+        self.before_lowering: Callable[[], None] | None = None
+        """Called once `recovery_point` was lowered and before the log is cut: it must be durable by then."""
+        self._unsynced_segments: list[Segment] = loaded.segments[:-1] if loaded.changed else []
+        self._names_changed = loaded.changed
+        self._changed = loaded.changed
+        self._unsynced_records = 0
+        self._generation = 0
+        self._roll_after = FOREVER
+        self._roll_at_wall = FOREVER
+        self._jitter_ms = 0
+        self._settings = settings
+        self.reconfigure(settings)
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.partition}, {self.start_offset}..{self.end_offset})"
+
+    @property
+    def settings(self) -> LogSettings:
+        """What the log obeys now."""
+        return self._settings
+
+    @property
+    def size(self) -> int:
+        """Bytes of log in all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segment_count(self) -> int:
+        """How many segments there are, the active one included."""
+        return len(self._segments)
+
+    @property
+    def first_unstable_offset(self) -> Offset | None:
+        """The first offset of the oldest transaction that is not over and replicated; None if all are."""
+        return self.producers.first_unstable_offset
+
+    def reconfigure(self, settings: LogSettings) -> None:
+        """Obey other settings from now on."""
+        self._settings = settings
+        self._flushes = settings.flush_messages != FOREVER or settings.flush_ms != FOREVER
+        jitter = min(settings.segment_jitter_ms, settings.segment_ms)
+        self._jitter_ms = self._random.below(jitter) if jitter > 0 else 0
+        for segment in self._segments:
+            segment.indexes.configure(settings.index_interval_bytes, settings.segment_index_bytes)
+        self._watch_age(self._clock.wall())
+
+    # Appending
+
+    def append(
+        self, batch: BatchView, leader_epoch: LeaderEpoch, wall: Timestamp, origin: Origin
+    ) -> Appended:
+        """Give a batch the next offsets and write it; a batch that is there already gets its old ones.
+
+        The batch's bytes must be writable: its place is stamped into them. Refused where the batch breaks
+        a rule (`RecordsRefused` names the records), StorageError where the disk refuses.
+        """
+        if self.failure is not None:
+            raise self.failure
+        settings = self._settings
+        marker = None
+        base_offset = self.end_offset
+        if origin is _CLIENT:
+            batch = validated(batch, settings, wall)
+            if batch.producer_id >= 0:
+                sent = self.producers.check(batch)
+                if sent is not None:
+                    time = Timestamp(sent.timestamp) if settings.log_append_time else NO_TIMESTAMP
+                    return Appended(Offset(sent.first_offset), Offset(sent.last_offset), time, True, False)
+        else:
+            marker = self._admit(batch, origin)
+            if origin is Origin.REPLICA:
+                base_offset, leader_epoch = Offset(batch.base_offset), LeaderEpoch(batch.leader_epoch)
+        last_offset = Offset(base_offset + batch.last_offset_delta)
+        active = self._active
+        if (
+            active.size + len(batch.raw) > settings.segment_bytes
+            or batch.max_timestamp > self._roll_after
+            or wall > self._roll_at_wall
+            or active.indexes.full
+            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+        ):
+            active = self._append_rolls(batch, base_offset, last_offset, origin)
+        was_empty = not active.size
+        batch.stamp(base_offset, leader_epoch)
+        try:
+            active.append(batch, last_offset)
+        except OSError as error:
+            self._append_failed(error)
+        self.end_offset = Offset(last_offset + 1)
+        if leader_epoch != self.epochs.latest:
+            assert leader_epoch > self.epochs.latest, (self, leader_epoch, self.epochs.latest)
+            self.epochs.assign(leader_epoch, base_offset)
+        if batch.producer_id >= 0:
+            if marker is not None:
+                self._end_txn(batch, marker, last_offset, wall)
+            elif not batch.attributes & CONTROL:
+                self.producers.applied(batch, base_offset, last_offset, wall)
+        self._changed = True
+        self._unsynced_records += batch.last_offset_delta + 1
+        if was_empty:
+            self._watch_age(wall)
+        time = wall if settings.log_append_time else NO_TIMESTAMP
+        return Appended(base_offset, last_offset, time, False, self._flushes and self._sync_wanted())
+
+    def _admit(self, batch: BatchView, origin: Origin) -> Marker | None:
+        """Check a batch that no client sent; returns what it ends if it is a transaction's marker."""
+        if (
+            batch.magic != MAGIC
+            or batch.length + LENGTH_OVERHEAD != len(batch.raw)
+            or not batch.checksum_holds()
+        ):
+            raise Refused(ErrorCode.CORRUPT_MESSAGE, f"{batch} is damaged")
+        if batch.last_offset_delta < 0 or not 0 <= batch.count <= batch.last_offset_delta + 1:
+            raise Refused(ErrorCode.INVALID_RECORD, f"{batch} has {batch.count} records")
+        if origin is Origin.REPLICA:
+            if batch.base_offset < self.end_offset or batch.leader_epoch < self.epochs.latest:
+                raise Refused(
+                    ErrorCode.INVALID_RECORD,
+                    f"{batch} does not follow offset {self.end_offset} and epoch {self.epochs.latest}",
+                )
+        elif len(batch.raw) > self._settings.max_message_bytes:
+            raise Refused(
+                ErrorCode.MESSAGE_TOO_LARGE, f"{batch} is above {self._settings.max_message_bytes} bytes"
+            )
+        if batch.producer_id < 0:
+            return None
+        marker = replay.marker_of(batch) if batch.attributes & CONTROL else None
+        if origin is not Origin.REPLICA:
+            self.producers.check_epoch(batch, marker)
+        return marker
+
+    def _append_rolls(
+        self, batch: BatchView, base_offset: Offset, last_offset: int, origin: Origin
+    ) -> Segment:
+        """Return the segment that the batch goes to, a new one unless the active one is empty and fits."""
+        if origin is not Origin.REPLICA and len(batch.raw) > self._settings.segment_bytes:
+            raise Refused(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"the record batch has {len(batch.raw)} bytes, a segment holds {self._settings.segment_bytes}",
+            )
+        if self._active.size or last_offset - self._active.base_offset > MAX_RELATIVE_OFFSET:
+            self._roll(base_offset)
+        return self._active
+
+    def _append_failed(self, error: OSError) -> NoReturn:
+        refusal = StorageError(f"{self.partition} cannot be written: {error}")
+        if self._active.file.broken:
+            self.failure = refusal
+        raise refusal from error
+
+    def _end_txn(self, batch: BatchView, marker: Marker, offset: Offset, wall: Timestamp) -> None:
+        aborted = self.producers.ended(batch, marker, offset, wall)
+        if aborted is not None:
+            self._active.add_aborted(aborted)
+
+    def roll(self) -> None:
+        """Seal the active segment and begin the next one, unless nothing is in it yet."""
+        if self._active.size:
+            self._roll(self.end_offset)
+
+    def _roll(self, base_offset: Offset) -> None:
+        """Seal the active segment and begin another at `base_offset`; StorageError leaves all as it was."""
+        old = self._active
+        try:
+            replay.write_snapshot(self._files, self.path, base_offset, self.producers)
+            old.save_for_seal()
+            new = Segment.create(self._files, self.path, base_offset, self._settings.index_interval_bytes)
+        except OSError as error:
+            raise StorageError(f"{self.partition} cannot begin a segment: {error}") from error
+        old.seal()
+        old.end_offset = base_offset
+        new.indexes.configure(self._settings.index_interval_bytes, self._settings.segment_index_bytes)
+        self._segments.append(new)
+        self._bases.append(base_offset)
+        self._active = new
+        self._unsynced_segments.append(old)
+        self._names_changed = self._changed = True
+        self._watch_age(self._clock.wall())
+
+    def _watch_age(self, wall: Timestamp) -> None:
+        """Set when the active segment is too old: by its first batch's time, or ours if that has none."""
+        self._roll_after = self._roll_at_wall = FOREVER
+        if self._active.size:
+            age_ms = self._settings.segment_ms - self._jitter_ms
+            first = self._active.indexes.first_timestamp
+            if first >= 0:
+                self._roll_after = first + age_ms
+            else:
+                self._roll_at_wall = wall + age_ms
+
+    # Reading
+
+    def read(
+        self, offset: Offset, max_bytes: int, end_offset: Offset, at_least_one: bool = True
+    ) -> FileSlice | None:
+        """Return the whole batches from the one that holds `offset` on, all below `end_offset`.
+
+        Up to `max_bytes`, but for a first batch that is larger where `at_least_one` asks for it; at most to
+        the end of a segment. None if nothing may be sent. OFFSET_OUT_OF_RANGE if the log does not have
+        `offset` and will not have it next. Every byte was proved: CorruptDataError instead of a bad one.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            raise Refused(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.partition} has offsets {self.start_offset} to {self.end_offset}, found {offset}",
+            )
+        end_offset = min(end_offset, self.end_offset)
+        if offset >= end_offset:
+            return None
+        try:
+            for at in range(search.segment_index(self._bases, offset), len(self._segments)):
+                segment = self._segments[at]
+                first = segment.find(offset)
+                if first is not None:
+                    limits = search.ReadLimits(max_bytes, end_offset, at_least_one)
+                    return search.read_slice(segment, first, limits, self.epochs)
+        except OSError as error:
+            raise StorageError(f"{self.partition} cannot be read at {offset}: {error}") from error
+        return None
+
+    def offset_for_time(self, timestamp: Timestamp, end_offset: Offset) -> FoundRecord | None:
+        """The first record below `end_offset` whose timestamp is at least `timestamp` (L7)."""
+        try:
+            return search.record_at_time(
+                self._segments, self.epochs, timestamp, Span(self.start_offset, end_offset)
+            )
+        except OSError as error:
+            raise StorageError(f"{self.partition} cannot be searched: {error}") from error
+
+    def offset_of_max_timestamp(self, end_offset: Offset) -> FoundRecord | None:
+        """The first record that has the largest timestamp of the log; None if none has a timestamp."""
+        try:
+            return search.record_of_max_timestamp(
+                self._segments, self.epochs, Span(self.start_offset, end_offset)
+            )
+        except OSError as error:
+            raise StorageError(f"{self.partition} cannot be searched: {error}") from error
+
+    def aborted_between(self, start: Offset, end: Offset) -> list[AbortedTxn]:
+        """The aborted transactions that have records between two offsets, in the order of their markers."""
+        try:
+            return search.aborted_between(
+                self._segments[search.segment_index(self._bases, start) :], start, end
+            )
+        except OSError as error:
+            raise StorageError(f"{self.partition} cannot be searched: {error}") from error
+
+    def last_stable_offset(self, high_watermark: Offset) -> Offset:
+        """Where readers of committed records stop: before the first transaction that is not over."""
+        self.producers.replicated(high_watermark)
+        unstable = self.producers.first_unstable_offset
+        return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    # Cutting and retention
+
+    def truncate_to(self, offset: Offset) -> None:
+        """Cut the log so that it ends at `offset`, or before the batch that holds it."""
+        if offset >= self.end_offset:
+            return
+        if offset < self._bases[0]:
+            self.restart_at(offset)
+            return
+        self._lower_recovery_point(offset)
+        try:
+            at = search.segment_index(self._bases, offset)
+            self._drop_segments(at + 1)
+            self._active.unseal()
+            self.end_offset = self._active.truncate_to(offset)
+            replay.drop_snapshots(self._files, self.path, self.end_offset)
+            self.producers = replay.load_producers(
+                self._files, self.path, self._segments, self.end_offset, self._clock.wall()
+            )
+        except (OSError, CorruptDataError) as error:
+            self.failure = StorageError(f"{self.partition} cannot be cut at {offset}: {error}")
+            raise self.failure from error
+        self.epochs.truncate_end(self.end_offset)
+        self.start_offset = min(self.start_offset, self.end_offset)
+        self._watch_age(self._clock.wall())
+
+    def restart_at(self, offset: Offset) -> None:
+        """Throw away all records and begin again at `offset`."""
+        self._lower_recovery_point(offset)
+        try:
+            self._drop_segments(0)
+            replay.drop_snapshots(self._files, self.path, Offset(-1))
+            self._active = Segment.create(self._files, self.path, offset, self._settings.index_interval_bytes)
+        except OSError as error:
+            self.failure = StorageError(f"{self.partition} cannot begin again at {offset}: {error}")
+            raise self.failure from error
+        self._active.indexes.configure(
+            self._settings.index_interval_bytes, self._settings.segment_index_bytes
+        )
+        self._segments = [self._active]
+        self._bases = [offset]
+        self.start_offset = self.end_offset = offset
+        self.producers = Producers()
+        self.epochs.truncate_end(Offset(0))
+        self._watch_age(self._clock.wall())
+
+    def _lower_recovery_point(self, offset: Offset) -> None:
+        """Make it durable that nothing from `offset` on is, before other bytes take those places."""
+        self._generation += 1
+        self._changed = self._names_changed = True
+        if self.recovery_point > offset:
+            self.recovery_point = offset
+            if self.before_lowering is not None:
+                self.before_lowering()
+
+    def _drop_segments(self, first: int) -> None:
+        """Take the segments from the one at `first` on out of the log, the newest first."""
+        due = Instant(self._clock.now() + self._settings.file_delete_delay_ms)
+        while len(self._segments) > first:
+            segment = self._segments[-1]
+            self.removals.shelve_now(segment, due)
+            self._segments.pop()
+            self._bases.pop()
+            self._unsynced_segments = [kept for kept in self._unsynced_segments if kept is not segment]
+        # Before anything takes their place: a segment that came back after a crash would follow the new end.
+        self._files.sync_dir(self.path)
+        if self._segments:
+            self._active = self._segments[-1]
+
+    def move_start_to(self, offset: Offset) -> None:
+        """Let the log begin at `offset`; what lies before can be read no more, and goes with its segments."""
+        if offset > self.end_offset:
+            raise Refused(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.partition} ends at {self.end_offset}, it cannot begin at {offset}",
+            )
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.epochs.truncate_start(offset)
+            self._changed = True
+
+    def enforce_retention(self, wall: Timestamp, high_watermark: Offset) -> bool:
+        """Let go of expired segments and producers; returns whether files wait for the start to be durable (L5).
+
+        They wait in `removals`, for `shelve` after the log-start checkpoint was written.
+        """
+        self.producers.expire(wall, self._settings.producer_id_expiration_ms)
+        limits = RetentionLimits(wall, self.size, self.start_offset, high_watermark)
+        try:
+            count = expired_count(self._retention_facts(), self._settings, limits)
+        except OSError as error:
+            raise StorageError(f"{self.partition} cannot be looked through: {error}") from error
+        if count:
+            if count == len(self._segments):
+                self._roll(self.end_offset)
+            gone = self._segments[:count]
+            del self._segments[:count], self._bases[:count]
+            self._unsynced_segments = [kept for kept in self._unsynced_segments if kept not in gone]
+            self.removals.condemn(gone)
+            self.move_start_to(self._bases[0])
+        return self.removals.waiting
+
+    def _retention_facts(self) -> Iterator[SegmentFacts]:
+        for segment in self._segments:
+            if segment is self._active and not segment.size:
+                return
+            timestamp = segment.largest_timestamp()[0]
+            if timestamp < 0:
+                timestamp = self._files.modified(segment.stem + LOG_SUFFIX)
+            yield SegmentFacts(segment.end_offset, segment.size, timestamp)
+
+    # Durability
+
+    def _sync_wanted(self) -> bool:
+        """Whether the last append waits for a sync; sets when that is due (L8)."""
+        settings = self._settings
+        if self._unsynced_records >= settings.flush_messages:
+            self.sync_due_at = self._clock.now()
+            return True
+        if settings.flush_ms == FOREVER:
+            return False
+        if self.sync_due_at is None:
+            self.sync_due_at = Instant(self._clock.now() + settings.flush_ms)
+        return True
+
+    def sync_plan(self) -> SyncPlan | None:
+        """What would make all records up to now durable; None if nothing was written since the last plan.
+
+        Its `run` blocks and may be called beside the loop, one plan at a time. Then `synced` or
+        `sync_failed` must be called.
+        """
+        if not self._changed:
+            return None
+        sealed = self._unsynced_segments
+        derived = [segment.stem + suffix for segment in sealed for suffix in DERIVED_SUFFIXES]
+        replacements: list[tuple[str, bytes]] = []
+        if self.epochs.changed:
+            replacements.append((f"{self.path}/{LEADER_EPOCHS}", epochs_content(self.epochs.entries)))
+        plan = SyncPlan(
+            self._files,
+            tuple(segment.file for segment in (*sealed, self._active)),
+            tuple(derived),
+            tuple(replacements),
+            (self.path,) if self._names_changed or replacements else (),
+            self.end_offset,
+            self._generation,
+        )
+        self._unsynced_segments = []
+        self._names_changed = self._changed = self.epochs.changed = False
+        self._unsynced_records = 0
+        self.sync_due_at = None
+        return plan
+
+    def synced(self, plan: SyncPlan) -> None:
+        """Take in that a plan has been carried out: the recovery point moves up to its end."""
+        if plan.generation == self._generation and self.failure is None:
+            self.recovery_point = max(self.recovery_point, plan.end_offset)
+
+    def sync_failed(self, error: OSError) -> None:
+        """Take in that a plan was not carried out. Nobody knows what is on the disk, so nothing is added to it."""
+        self.failure = StorageError(f"{self.partition} cannot be synced: {error}")
+
+    def close(self) -> None:
+        """Make everything durable and let go of the files, so that the next start scans nothing.
+
+        StorageError if that cannot be, and the stop was not a clean one.
+        """
+        if self.failure is not None:
+            raise self.failure
+        try:
+            if self._changed or self._unsynced_segments or self.recovery_point < self.end_offset:
+                self._close_saving()
+        except OSError as error:
+            self.sync_failed(error)
+            raise StorageError(f"{self.partition} cannot be closed: {error}") from error
+        finally:
+            self.abandon()
+
+    def _close_saving(self) -> None:
+        self._active.save_for_seal()
+        replay.write_snapshot(self._files, self.path, self.end_offset, self.producers)
+        replay.remove_snapshots(self._files, self.path, self._segments, keep=self.end_offset)
+        self._changed = self._names_changed = True
+        self._unsynced_segments.append(self._active)
+        plan = self.sync_plan()
+        assert plan is not None
+        snapshot = f"{self.path}/{file_name(self.end_offset, SNAPSHOT_SUFFIX)}"
+        replace(plan, derived=(*plan.derived, snapshot)).run()
+        self.synced(plan)
+
+    def abandon(self) -> None:
+        """Let go of the files as they are."""
+        for segment in self._segments:
+            segment.close()

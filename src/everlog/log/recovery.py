@@ -1,0 +1,260 @@
+"""Files as found to a log in use (L10).
+
+After a clean stop nothing is scanned. Otherwise the segments from the recovery point on are read in full:
+the first batch that cannot be right ends the log, what lies behind it goes, and everything derived from
+the log is made anew. Doing it twice changes nothing the second time.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from everlog.log import replay, scan
+from everlog.log.aborted_index import AbortedTxn
+from everlog.log.checkpoint import LEADER_EPOCHS, read_epochs
+from everlog.log.epochs import LeaderEpochs
+from everlog.log.leftovers import clear_leftovers
+from everlog.log.producers import Producers
+from everlog.log.segment import LOG_SUFFIX, MAX_RELATIVE_OFFSET, SUFFIXES, Segment, file_name
+from everlog.log.settings import LogSettings
+from everlog.log.verified import VerifiedRanges
+from everlog.model.errors import CorruptDataError
+from everlog.model.ids import NO_EPOCH, LeaderEpoch, Offset
+from everlog.ports.files import Files
+from everlog.records.batch import BatchView
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the checkpoints of the log directory say about a partition."""
+
+    clean: bool = False
+    """Whether the last stop was a clean one."""
+    recovery_point: Offset = Offset(0)
+    """All records below were made durable."""
+    start_offset: Offset = Offset(0)
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What recovery had to do."""
+
+    scanned_bytes: int = 0
+    cut_bytes: int = 0
+    """Bytes thrown away behind the first batch that was bad."""
+    problem: str = ""
+    """What was wrong with that batch."""
+    below_recovery_point: bool = False
+    """Whether durable records were among them: that is damage, not a torn write."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A log ready for use, its last segment active."""
+
+    segments: list[Segment]
+    producers: Producers
+    epochs: LeaderEpochs
+    start_offset: Offset
+    recovery_point: Offset
+    report: RecoveryReport = field(default_factory=RecoveryReport)
+    changed: bool = False
+    """Whether files were changed that the next sync has to cover."""
+
+
+def load_log(files: Files, path: str, settings: LogSettings, opening: Opening, wall: int) -> Loaded:
+    """Open the log in a directory that exists; OSError if the disk refuses.
+
+    The recovery point comes back no higher than it was, and no higher than the log's end.
+    """
+    bases = clear_leftovers(files, path)
+    segments = _segments(files, path, bases, settings.index_interval_bytes)
+    if not segments:
+        segments = [Segment.create(files, path, opening.start_offset, settings.index_interval_bytes)]
+    loaded = _load_without_scan(files, path, segments, opening, wall)
+    if loaded is None:
+        loaded = _Scan(files, path, segments, settings, opening, wall).run()
+    end_offset = loaded.segments[-1].end_offset
+    if end_offset < opening.start_offset:
+        # Everything that the log still had was deleted, as far as anybody was told.
+        _remove(files, loaded.segments)
+        loaded.segments = [Segment.create(files, path, opening.start_offset, settings.index_interval_bytes)]
+        end_offset = opening.start_offset
+        loaded.changed = True
+    loaded.start_offset = max(opening.start_offset, loaded.segments[0].base_offset)
+    loaded.recovery_point = min(opening.recovery_point, end_offset)
+    loaded.epochs.truncate_end(end_offset)
+    loaded.epochs.truncate_start(loaded.start_offset)
+    return loaded
+
+
+def _segments(files: Files, path: str, bases: list[Offset], interval_bytes: int) -> list[Segment]:
+    segments: list[Segment] = []
+    for base in bases:
+        size = files.size(f"{path}/{file_name(base, LOG_SUFFIX)}")
+        segment = Segment(files, path, base, size, interval_bytes)
+        if segments:
+            segments[-1].end_offset = base
+        segments.append(segment)
+    return segments
+
+
+def _load_without_scan(
+    files: Files, path: str, segments: list[Segment], opening: Opening, wall: int
+) -> Loaded | None:
+    """Open a log all of whose bytes are durable; None if that is not so, or something does not fit."""
+    active = segments[-1]
+    try:
+        if opening.clean:
+            active.unseal()
+        elif opening.recovery_point >= active.base_offset:
+            # The stop was not clean, but nothing may have been written since the last sync. The sync did
+            # not cover the active segment's index, so that is made anew.
+            active.rebuild_indexes()
+            if active.end_offset != opening.recovery_point:
+                return None
+            active.indexes.rewrite()
+            active.sealed = False
+        else:
+            return None
+        epochs = _read_epochs(files, path, segments)
+        producers = replay.load_producers(files, path, segments, active.end_offset, wall)
+        replay.drop_snapshots(files, path, active.end_offset)
+    except CorruptDataError:
+        active.sealed = True
+        return None
+    return Loaded(segments, producers, epochs, opening.start_offset, opening.recovery_point)
+
+
+def _read_epochs(files: Files, path: str, segments: list[Segment]) -> LeaderEpochs:
+    """The checkpoint's epochs; made anew from the log where it is damaged or has gone."""
+    try:
+        epochs = LeaderEpochs(read_epochs(files, f"{path}/{LEADER_EPOCHS}"))
+    except CorruptDataError:
+        return replay.epochs_of(segments)
+    return replay.epochs_of(segments) if replay.epochs_are_missing(segments, epochs) else epochs
+
+
+def _remove(files: Files, segments: list[Segment]) -> None:
+    for segment in segments:
+        segment.close()
+        for suffix in SUFFIXES:
+            if files.exists(segment.stem + suffix):
+                files.unlink(segment.stem + suffix)
+
+
+class _Scan:
+    """The recovery of one log after an unclean stop."""
+
+    def __init__(
+        self,
+        files: Files,
+        path: str,
+        segments: list[Segment],
+        settings: LogSettings,
+        opening: Opening,
+        wall: int,
+    ) -> None:
+        self._files = files
+        self._segments = segments
+        # Compaction, ours or that of a leader we copied from, leaves gaps between offsets.
+        self._gaps_allowed = settings.cleanup_compact
+        self._opening = opening
+        self._wall = wall
+        self._report = RecoveryReport()
+        bases = [segment.base_offset for segment in segments]
+        self._first = max(bisect_right(bases, opening.recovery_point) - 1, 0)
+        synced, base = segments[: self._first], bases[self._first]
+        self._known_epochs = _read_epochs(files, path, synced)
+        self._epochs = LeaderEpochs(self._known_epochs.entries)
+        self._epochs.truncate_end(base)
+        self._producers = replay.load_producers(files, path, synced, base, wall)
+        replay.drop_snapshots(files, path, base)
+        self._expected = int(base)
+
+    def run(self) -> Loaded:
+        """Scan, cut and rebuild; the log is whole afterwards, if shorter."""
+        segments = self._segments
+        for at in range(self._first, len(segments)):
+            if not self._follows(segments[at]):
+                self._drop_from(at, f"a segment at {segments[at].base_offset}, expected {self._expected}")
+                break
+            if not self._recover(segments[at]):
+                self._drop_from(at + 1, self._report.problem)
+                break
+        for segment in segments[self._first :]:
+            segment.indexes.rewrite()
+            segment.sealed = False
+            if segment is not segments[-1]:
+                segment.save_for_seal()
+                segment.seal()
+        for before, after in pairwise(segments):
+            before.end_offset = after.base_offset
+        epochs = self._epochs
+        epochs.changed = epochs.entries != self._known_epochs.entries
+        return Loaded(
+            segments,
+            self._producers,
+            epochs,
+            self._opening.start_offset,
+            self._opening.recovery_point,
+            self._report,
+            changed=True,
+        )
+
+    def _follows(self, segment: Segment) -> bool:
+        if self._gaps_allowed:
+            return segment.base_offset >= self._expected
+        return segment.base_offset == self._expected
+
+    def _recover(self, segment: Segment) -> bool:
+        """Prove one segment and take in its batches; False if it had to be cut."""
+        segment.indexes.start_empty()
+        segment.end_offset = segment.base_offset
+        self._expected = max(self._expected, segment.base_offset)
+        aborted: list[AbortedTxn] = []
+        good_bytes = 0
+        try:
+            for position, batch in scan.batches(segment.file, 0, segment.size):
+                self._check(segment, batch)
+                txn = replay.replay_batch(self._producers, batch, self._wall)
+                if txn is not None:
+                    aborted.append(txn)
+                segment.indexes.add(position, batch.size, batch.last_offset, batch.max_timestamp)
+                self._epochs.assign(LeaderEpoch(batch.leader_epoch), Offset(batch.base_offset))
+                segment.end_offset = Offset(batch.next_offset)
+                self._expected = batch.next_offset
+                good_bytes = position + batch.size
+        except CorruptDataError as error:
+            self._report.problem = str(error)
+        segment.replace_aborted(aborted)
+        segment.verified = VerifiedRanges(trusted_from=0)
+        self._report.scanned_bytes += segment.size
+        if good_bytes == segment.size:
+            return True
+        self._report.cut_bytes += segment.size - good_bytes
+        segment.file.truncate(good_bytes)
+        segment.size = good_bytes
+        return False
+
+    def _check(self, segment: Segment, batch: BatchView) -> None:
+        """Hold against each other what the checksum does not cover: offsets and epochs."""
+        fits = (
+            batch.base_offset >= self._expected if self._gaps_allowed else batch.base_offset == self._expected
+        )
+        if not fits or batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            raise CorruptDataError(f"{segment} has {batch}, expected offset {self._expected}")
+        known = NO_EPOCH
+        if batch.next_offset <= self._opening.recovery_point:
+            known = self._known_epochs.epoch_at(Offset(batch.last_offset))
+        if batch.leader_epoch < self._epochs.latest or known not in (NO_EPOCH, batch.leader_epoch):
+            raise CorruptDataError(f"{segment} has {batch}, expected epoch {max(known, self._epochs.latest)}")
+
+    def _drop_from(self, at: int, problem: str) -> None:
+        """Remove the segments behind the end of what is good."""
+        report = self._report
+        report.problem = problem
+        report.below_recovery_point = self._expected < self._opening.recovery_point
+        report.cut_bytes += sum(segment.size for segment in self._segments[at:])
+        _remove(self._files, self._segments[at:])
+        del self._segments[at:]
