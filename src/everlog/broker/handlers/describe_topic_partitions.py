@@ -43,7 +43,7 @@ def handle(broker: "Broker", request: DescribeTopicPartitionsRequest, exchange: 
             first = cursor.partition_index if name == cursor.topic_name else 0
         topic = broker.image.topics.get(name)
         if topic is None:
-            # A topic that went away between two pages is simply over; one that was asked for by name is an error.
+            # One that went away between two pages is simply over; one that was named is an error.
             if request.topics:
                 response.topics.append(_unknown(name))
             continue

@@ -1,9 +1,9 @@
 """Metadata, versions 0 to 13.
 
-0 takes an empty list as all topics; from 1 on null is all and an empty list none. 1 tells racks, the controller
-and which topics are internal, 2 the cluster id, 4 lets the client forbid that topics are created, 5 tells
-offline replicas, 7 leader epochs, 8 what the client may do, 9 is flexible, 10 tells topic ids, 11 no longer
-tells what the client may do with the cluster, 12 asks by topic id, 13 has an error for the answer as a whole.
+0 takes an empty list as all topics; from 1 on null is all and an empty list none. 1 tells racks, the
+controller and which topics are internal, 2 the cluster id, 4 lets the client forbid that topics are created,
+5 tells offline replicas, 7 leader epochs, 8 what the client may do, 9 is flexible, 10 tells topic ids, 11 no
+longer tells what it may do with the cluster, 12 asks by topic id, 13 has an error for the whole answer.
 
 A topic that is asked for by name and is not there is created if both sides want it; the answer then waits for
 the creation and has the topic, where Kafka would answer with an error to be tried again.
