@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -156,7 +156,7 @@ def run_tool(main_class: str, *arguments: str, jars: str | None = None) -> "subp
 
 
 @contextmanager
-def work_lock(name: str) -> Iterator[None]:
+def work_lock(name: str) -> Generator[None]:
     """Hold the file lock `.work/<name>.lock`, so that test workers build a shared thing once."""
     WORK.mkdir(exist_ok=True)
     with (WORK / f"{name}.lock").open("w") as lock:

@@ -1,0 +1,93 @@
+"""Rows L1, L9, P3, P4, C1, R4 with one replica: what a client writes is what it and all others read back."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.conformance import checks
+from tests.conformance.clients import ALL, PYTHON
+from tests.conformance.clients.face import Client
+from tests.conformance.scenarios import CODECS, PARTITIONS, WAYS, How, Record, large_records, small_records
+
+pytestmark = pytest.mark.conformance
+
+every_client = pytest.mark.parametrize("client", ALL, indirect=True)
+
+
+@every_client
+@pytest.mark.parametrize("how", WAYS, ids=str)
+def test_a_client_reads_back_what_it_wrote(
+    client: Client, how: How, admin: Client, everlog_bootstrap: str, fresh_topic: Callable[[], str]
+) -> None:
+    _skip_without_codec(client, how.codec)
+    topic = fresh_topic()
+    creator = client if "create_topic" in client.operations else admin
+    checks.create_served(everlog_bootstrap, creator, topic, PARTITIONS)
+    records = small_records(client.traits)
+    began_ms = checks.now_ms()
+
+    checks.write_checked(everlog_bootstrap, client, topic, records, how)
+
+    checks.check_read(records, client.consume(topic, checks.ends_of(records)), began_ms)
+    checks.check_batches(everlog_bootstrap, topic, records, how)
+
+
+@every_client
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_client_reads_back_a_megabyte_in_one_record(
+    client: Client, codec: str, admin: Client, everlog_bootstrap: str, fresh_topic: Callable[[], str]
+) -> None:
+    _skip_without_codec(client, codec)
+    topic = fresh_topic()
+    checks.create_served(everlog_bootstrap, admin, topic, 1)
+    records = large_records(client.traits)
+    began_ms = checks.now_ms()
+
+    checks.write_checked(everlog_bootstrap, client, topic, records, How(codec))
+
+    checks.check_read(records, client.consume(topic, checks.ends_of(records)), began_ms)
+
+
+@every_client
+@pytest.mark.parametrize("reader", PYTHON)
+def test_every_python_client_reads_what_any_client_wrote(
+    client: Client,
+    reader: str,
+    connect: Callable[[str], Client],
+    everlog_bootstrap: str,
+    fresh_topic: Callable[[], str],
+) -> None:
+    other = connect(reader)
+    for codec in client.traits.codecs:
+        if codec not in other.traits.codecs:
+            continue
+        topic = fresh_topic()
+        checks.create_served(everlog_bootstrap, connect("confluent-kafka"), topic, PARTITIONS)
+        records = small_records(client.traits)
+        began_ms = checks.now_ms()
+        checks.write_checked(everlog_bootstrap, client, topic, records, How(codec))
+
+        for isolation in ("read_committed", "read_uncommitted"):
+            read = other.consume(topic, checks.ends_of(records), isolation)
+            checks.check_read(records, read, began_ms)
+
+
+@every_client
+def test_records_of_the_brokers_clock_carry_its_time(
+    client: Client, admin: Client, everlog_bootstrap: str, fresh_topic: Callable[[], str]
+) -> None:
+    """Row L1: `message.timestamp.type=LogAppendTime` overrides what the producer said."""
+    topic = fresh_topic()
+    admin.create_topic(topic, 1, {"message.timestamp.type": "LogAppendTime"})
+    record = Record(0, b"k", b"v", (), 1_000_000_000_000 if client.traits.timestamps else 0)
+    began_ms = checks.now_ms()
+
+    checks.write_checked(everlog_bootstrap, client, topic, [record], How())
+
+    (got,) = client.consume(topic, {0: 1})
+    assert began_ms <= got.timestamp <= checks.now_ms()
+
+
+def _skip_without_codec(client: Client, codec: str) -> None:
+    if codec not in client.traits.codecs:
+        pytest.skip(f"{client.name} has no {codec} built in")
