@@ -35,9 +35,9 @@ def pack(entries: Iterable[AbortedTxn]) -> bytes:
 
 
 def unpack(raw: Buffer, base_offset: int, end_offset: int) -> list[AbortedTxn]:
-    """Read the entries of a segment that holds `base_offset` up to `end_offset`; CorruptDataError if they cannot be.
+    """Read the entries of a segment that holds `base_offset` up to `end_offset`.
 
-    Markers lie in the segment and rise, a transaction begins before its marker.
+    CorruptDataError unless markers lie in the segment and rise, and each transaction begins before its own.
     """
     if len(raw) % ENTRY_BYTES:
         raise CorruptDataError(

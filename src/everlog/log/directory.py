@@ -65,16 +65,12 @@ class LogDirectory:
 
     `load` reads what the last run left and is quick. A partition's files are opened when it is first
     asked for. After an unclean stop `recover` opens all, so that the scan is not paid by the first reader.
-    `settings_for` gives a partition's settings at that time.
     """
 
-    def __init__(
-        self, world: World, path: str, settings_for: Callable[[TopicPartition], LogSettings]
-    ) -> None:
+    def __init__(self, world: World, path: str) -> None:
         self._world = world
         self._files = world.files
         self.path = path
-        self._settings_for = settings_for
         self.clean = False
         """Whether the last stop was a clean one; known after `load`."""
         self.last_broker_epoch = _NO_BROKER_EPOCH
@@ -131,16 +127,17 @@ class LogDirectory:
             self.clean = False
             return {}
 
-    def recover(self) -> Iterator[PartitionLog]:
+    def recover(self, settings_for: Callable[[TopicPartition], LogSettings]) -> Iterator[PartitionLog]:
         """Open every partition and yield it; after a clean stop there is nothing to do.
 
+        The settings must be the real ones: a gap between offsets is damage unless the topic is compacted.
         What one partition refuses is noted in `problems` and does not stop the others.
         """
         if self.clean:
             return
         for partition in list(self._known):
             try:
-                log = self.get(partition)
+                log = self.get(partition, settings_for(partition))
             except StorageError as error:
                 self.problems.append(str(error))
                 continue
@@ -160,11 +157,14 @@ class LogDirectory:
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._known
 
-    def get(self, partition: TopicPartition) -> PartitionLog | None:
-        """The log of a partition, opened now if it was not; None if there is none here."""
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, partition: TopicPartition, settings: LogSettings) -> PartitionLog | None:
+        """The log of a partition, opened with these settings if it was not open; None if it is not here."""
         log = self._logs.get(partition)
         if log is None and partition in self._known:
-            log = self._open(partition)
+            log = self._open(partition, settings)
         return log
 
     def topic_id(self, partition: TopicPartition) -> Uuid | None:
@@ -173,7 +173,7 @@ class LogDirectory:
             self._files, f"{self.path}/{partition}/{checkpoint.PARTITION_METADATA}"
         )
 
-    def create(self, partition: TopicPartition, topic_id: Uuid) -> PartitionLog:
+    def create(self, partition: TopicPartition, topic_id: Uuid, settings: LogSettings) -> PartitionLog:
         """Make the log of a new partition; its directory is durable when this returns."""
         assert partition not in self._known, partition
         path = f"{self.path}/{partition}"
@@ -188,20 +188,28 @@ class LogDirectory:
         except OSError as error:
             raise StorageError(f"{path} cannot be made: {error}") from error
         self._known[partition] = None
-        return self._open(partition)
+        return self._open(partition, settings)
 
-    def _open(self, partition: TopicPartition) -> PartitionLog:
+    def _open(self, partition: TopicPartition, settings: LogSettings) -> PartitionLog:
         opening = Opening(
             self.clean,
             self._recovery_points.get(partition, Offset(0)),
             self._start_offsets.get(partition, Offset(0)),
         )
-        log = PartitionLog(
-            self._world, f"{self.path}/{partition}", partition, self._settings_for(partition), opening
-        )
+        return self._open_as(partition, settings, opening)
+
+    def _open_as(self, partition: TopicPartition, settings: LogSettings, opening: Opening) -> PartitionLog:
+        log = PartitionLog(self._world, f"{self.path}/{partition}", partition, settings, opening)
         log.before_lowering = self._write_recovery_points
         self._logs[partition] = log
         return log
+
+    def reopen(self, partition: TopicPartition) -> PartitionLog:
+        """Open a log anew that its disk has failed, recovering it from what is durable."""
+        old = self._logs.pop(partition)
+        old.abandon()
+        opening = Opening(False, old.recovery_point, old.start_offset)
+        return self._open_as(partition, old.settings, opening)
 
     # Deleting
 
@@ -217,7 +225,7 @@ class LogDirectory:
             self._files.sync_dir(self.path)
         except OSError as error:
             raise StorageError(f"{self.path}/{partition} cannot be deleted: {error}") from error
-        delay_ms = (log.settings if log is not None else self._settings_for(partition)).file_delete_delay_ms
+        delay_ms = (log.settings if log is not None else LogSettings()).file_delete_delay_ms
         self._doomed.append((Instant(self._world.clock.now() + delay_ms), doomed))
 
     def enforce_retention(self, wall: Timestamp, high_watermarks: Mapping[TopicPartition, Offset]) -> bool:
@@ -311,7 +319,7 @@ class LogDirectory:
 
 
 def _partition_of(name: str) -> TopicPartition | None:
-    """The partition that a directory's name stands for; None for other files and directories on their way out."""
+    """The partition that a directory's name stands for; None for files, and directories on their way out."""
     if name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX)):
         return None
     topic, dash, number = name.rpartition("-")

@@ -179,8 +179,10 @@ class SegmentIndexes:
             self._files.rename(self.stem + suffix + FRESH_SUFFIX, self.stem + suffix)
 
     def _grown(self) -> tuple[GrowingOffsetIndex, GrowingTimeIndex]:
-        assert self._growing_offsets is not None and self._growing_times is not None
-        return self._growing_offsets, self._growing_times
+        offsets, times = self._growing_offsets, self._growing_times
+        assert offsets is not None, self.stem
+        assert times is not None, self.stem
+        return offsets, times
 
 
 def _save(files: Files, path: str, index: GrowingOffsetIndex | GrowingTimeIndex, entry_bytes: int) -> None:

@@ -7,7 +7,6 @@ from typing import NamedTuple, NoReturn
 
 from everlog.log import replay, search
 from everlog.log.aborted_index import AbortedTxn
-from everlog.log.checkpoint import LEADER_EPOCHS, epochs_content
 from everlog.log.epochs import LeaderEpochs
 from everlog.log.producers import Marker, Producers
 from everlog.log.recovery import Opening, RecoveryReport, load_log
@@ -15,7 +14,6 @@ from everlog.log.removal import Removals
 from everlog.log.retention import RetentionLimits, SegmentFacts, expired_count
 from everlog.log.search import FoundRecord, Span
 from everlog.log.segment import (
-    DERIVED_SUFFIXES,
     LOG_SUFFIX,
     MAX_RELATIVE_OFFSET,
     SNAPSHOT_SUFFIX,
@@ -23,7 +21,7 @@ from everlog.log.segment import (
     file_name,
 )
 from everlog.log.settings import FOREVER, LogSettings
-from everlog.log.sync import SyncPlan
+from everlog.log.sync import SyncPlan, Unsynced
 from everlog.log.validate import validated
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
 from everlog.model.ids import NO_TIMESTAMP, Instant, LeaderEpoch, Offset, Timestamp
@@ -106,17 +104,12 @@ class PartitionLog:
         """What recovery had to do when the log was opened."""
         self.failure: StorageError | None = None
         """Why the log takes no appends, if it does not."""
-        self.sync_due_at: Instant | None = None
-        """When `sync_plan` must be carried out at the latest, by `flush.ms` and `flush.messages`."""
         self.removals = Removals(world.files)
         """The files of segments that are no longer part of the log."""
         self.before_lowering: Callable[[], None] | None = None
         """Called once `recovery_point` was lowered and before the log is cut: it must be durable by then."""
-        self._unsynced_segments: list[Segment] = loaded.segments[:-1] if loaded.changed else []
-        self._names_changed = loaded.changed
-        self._changed = loaded.changed
-        self._unsynced_records = 0
-        self._generation = 0
+        recovered = loaded.segments if loaded.changed else []
+        self._unsynced = Unsynced(world.files, world.clock, path, recovered)
         self._roll_after = FOREVER
         self._roll_at_wall = FOREVER
         self._jitter_ms = 0
@@ -207,12 +200,13 @@ class PartitionLog:
                 self._end_txn(batch, marker, last_offset, wall)
             elif not batch.attributes & CONTROL:
                 self.producers.applied(batch, base_offset, last_offset, wall)
-        self._changed = True
-        self._unsynced_records += batch.last_offset_delta + 1
+        unsynced = self._unsynced
+        unsynced.changed = True
+        unsynced.records += batch.last_offset_delta + 1
         if was_empty:
             self._watch_age(wall)
         time = wall if settings.log_append_time else NO_TIMESTAMP
-        return Appended(base_offset, last_offset, time, False, self._flushes and self._sync_wanted())
+        return Appended(base_offset, last_offset, time, False, self._flushes and unsynced.wanted(settings))
 
     def _admit(self, batch: BatchView, origin: Origin) -> Marker | None:
         """Check a batch that no client sent; returns what it ends if it is a transaction's marker."""
@@ -248,7 +242,7 @@ class PartitionLog:
         if origin is not Origin.REPLICA and len(batch.raw) > self._settings.segment_bytes:
             raise Refused(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"the record batch has {len(batch.raw)} bytes, a segment holds {self._settings.segment_bytes}",
+                f"the record batch has {batch.size} bytes, a segment holds {self._settings.segment_bytes}",
             )
         if self._active.size or last_offset - self._active.base_offset > MAX_RELATIVE_OFFSET:
             self._roll(base_offset)
@@ -285,8 +279,8 @@ class PartitionLog:
         self._segments.append(new)
         self._bases.append(base_offset)
         self._active = new
-        self._unsynced_segments.append(old)
-        self._names_changed = self._changed = True
+        self._unsynced.sealed.append(old)
+        self._unsynced.names_changed = self._unsynced.changed = True
         self._watch_age(self._clock.wall())
 
     def _watch_age(self, wall: Timestamp) -> None:
@@ -411,8 +405,7 @@ class PartitionLog:
 
     def _lower_recovery_point(self, offset: Offset) -> None:
         """Make it durable that nothing from `offset` on is, before other bytes take those places."""
-        self._generation += 1
-        self._changed = self._names_changed = True
+        self._unsynced.begin_generation()
         if self.recovery_point > offset:
             self.recovery_point = offset
             if self.before_lowering is not None:
@@ -426,7 +419,7 @@ class PartitionLog:
             self.removals.shelve_now(segment, due)
             self._segments.pop()
             self._bases.pop()
-            self._unsynced_segments = [kept for kept in self._unsynced_segments if kept is not segment]
+            self._unsynced.forget(segment)
         # Before anything takes their place: a segment that came back after a crash would follow the new end.
         self._files.sync_dir(self.path)
         if self._segments:
@@ -442,12 +435,12 @@ class PartitionLog:
         if offset > self.start_offset:
             self.start_offset = offset
             self.epochs.truncate_start(offset)
-            self._changed = True
+            self._unsynced.changed = True
 
     def enforce_retention(self, wall: Timestamp, high_watermark: Offset) -> bool:
-        """Let go of expired segments and producers; returns whether files wait for the start to be durable (L5).
+        """Let go of expired segments and producers (L5); returns whether files wait in `removals`.
 
-        They wait in `removals`, for `shelve` after the log-start checkpoint was written.
+        They wait for `shelve`, once the log-start checkpoint is durable.
         """
         self.producers.expire(wall, self._settings.producer_id_expiration_ms)
         limits = RetentionLimits(wall, self.size, self.start_offset, high_watermark)
@@ -460,7 +453,8 @@ class PartitionLog:
                 self._roll(self.end_offset)
             gone = self._segments[:count]
             del self._segments[:count], self._bases[:count]
-            self._unsynced_segments = [kept for kept in self._unsynced_segments if kept not in gone]
+            for segment in gone:
+                self._unsynced.forget(segment)
             self.removals.condemn(gone)
             self.move_start_to(self._bases[0])
         return self.removals.waiting
@@ -476,17 +470,10 @@ class PartitionLog:
 
     # Durability
 
-    def _sync_wanted(self) -> bool:
-        """Whether the last append waits for a sync; sets when that is due (L8)."""
-        settings = self._settings
-        if self._unsynced_records >= settings.flush_messages:
-            self.sync_due_at = self._clock.now()
-            return True
-        if settings.flush_ms == FOREVER:
-            return False
-        if self.sync_due_at is None:
-            self.sync_due_at = Instant(self._clock.now() + settings.flush_ms)
-        return True
+    @property
+    def sync_due_at(self) -> Instant | None:
+        """When `sync_plan` must be carried out at the latest, by `flush.ms` and `flush.messages` (L8)."""
+        return self._unsynced.due_at
 
     def sync_plan(self) -> SyncPlan | None:
         """What would make all records up to now durable; None if nothing was written since the last plan.
@@ -494,35 +481,15 @@ class PartitionLog:
         Its `run` blocks and may be called beside the loop, one plan at a time. Then `synced` or
         `sync_failed` must be called.
         """
-        if not self._changed:
-            return None
-        sealed = self._unsynced_segments
-        derived = [segment.stem + suffix for segment in sealed for suffix in DERIVED_SUFFIXES]
-        replacements: list[tuple[str, bytes]] = []
-        if self.epochs.changed:
-            replacements.append((f"{self.path}/{LEADER_EPOCHS}", epochs_content(self.epochs.entries)))
-        plan = SyncPlan(
-            self._files,
-            tuple(segment.file for segment in (*sealed, self._active)),
-            tuple(derived),
-            tuple(replacements),
-            (self.path,) if self._names_changed or replacements else (),
-            self.end_offset,
-            self._generation,
-        )
-        self._unsynced_segments = []
-        self._names_changed = self._changed = self.epochs.changed = False
-        self._unsynced_records = 0
-        self.sync_due_at = None
-        return plan
+        return self._unsynced.plan(self._active, self.end_offset, self.epochs)
 
     def synced(self, plan: SyncPlan) -> None:
         """Take in that a plan has been carried out: the recovery point moves up to its end."""
-        if plan.generation == self._generation and self.failure is None:
+        if plan.generation == self._unsynced.generation and self.failure is None:
             self.recovery_point = max(self.recovery_point, plan.end_offset)
 
     def sync_failed(self, error: OSError) -> None:
-        """Take in that a plan was not carried out. Nobody knows what is on the disk, so nothing is added to it."""
+        """Take in that a plan failed: nobody knows what is on the disk now, so nothing is added to it."""
         self.failure = StorageError(f"{self.partition} cannot be synced: {error}")
 
     def close(self) -> None:
@@ -533,7 +500,7 @@ class PartitionLog:
         if self.failure is not None:
             raise self.failure
         try:
-            if self._changed or self._unsynced_segments or self.recovery_point < self.end_offset:
+            if self._unsynced.changed or self.recovery_point < self.end_offset:
                 self._close_saving()
         except OSError as error:
             self.sync_failed(error)
@@ -545,8 +512,8 @@ class PartitionLog:
         self._active.save_for_seal()
         replay.write_snapshot(self._files, self.path, self.end_offset, self.producers)
         replay.remove_snapshots(self._files, self.path, self._segments, keep=self.end_offset)
-        self._changed = self._names_changed = True
-        self._unsynced_segments.append(self._active)
+        self._unsynced.changed = self._unsynced.names_changed = True
+        self._unsynced.sealed.append(self._active)
         plan = self.sync_plan()
         assert plan is not None
         snapshot = f"{self.path}/{file_name(self.end_offset, SNAPSHOT_SUFFIX)}"

@@ -1,4 +1,4 @@
-"""Sequence numbers per producer: what was appended already, what may come next, which transactions are open (P4).
+"""Sequence numbers per producer: what is in the log already, what may come next, what is undecided (P4).
 
 Per producer and partition the last five batches are remembered. A batch that equals one of them is a
 duplicate and gets its offset again. The rules are those of Kafka's idempotent producer (KIP-98, KIP-360).
@@ -121,7 +121,7 @@ class Producers:
         elif sequence != 0:
             raise Refused(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {batch.producer_id} begins epoch {batch.producer_epoch} with sequence {sequence}, expected 0",
+                f"producer {batch.producer_id} begins epoch {batch.producer_epoch} at {sequence}, expected 0",
             )
         if state.txn_first_offset is not None and not batch.attributes & _TRANSACTIONAL:
             raise Refused(

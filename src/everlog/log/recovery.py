@@ -23,6 +23,8 @@ from everlog.model.ids import NO_EPOCH, LeaderEpoch, Offset
 from everlog.ports.files import Files
 from everlog.records.batch import BatchView
 
+_NOTHING = Offset(0)
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -30,9 +32,9 @@ class Opening:
 
     clean: bool = False
     """Whether the last stop was a clean one."""
-    recovery_point: Offset = Offset(0)
+    recovery_point: Offset = _NOTHING
     """All records below were made durable."""
-    start_offset: Offset = Offset(0)
+    start_offset: Offset = _NOTHING
 
 
 @dataclass(slots=True)
@@ -69,11 +71,13 @@ def load_log(files: Files, path: str, settings: LogSettings, opening: Opening, w
     """
     bases = clear_leftovers(files, path)
     segments = _segments(files, path, bases, settings.index_interval_bytes)
-    if not segments:
+    made_new = not segments
+    if made_new:
         segments = [Segment.create(files, path, opening.start_offset, settings.index_interval_bytes)]
     loaded = _load_without_scan(files, path, segments, opening, wall)
     if loaded is None:
         loaded = _Scan(files, path, segments, settings, opening, wall).run()
+    loaded.changed = loaded.changed or made_new
     end_offset = loaded.segments[-1].end_offset
     if end_offset < opening.start_offset:
         # Everything that the log still had was deleted, as far as anybody was told.

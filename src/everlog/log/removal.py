@@ -31,7 +31,7 @@ class Removals:
         self._condemned += segments
 
     def shelve(self, due: Instant) -> None:
-        """Rename the files of all condemned segments, as the start behind them is durable; unlink them at `due`."""
+        """Rename the files of all condemned segments, now that the start is durable; they go at `due`."""
         while self._condemned:
             self.shelve_now(self._condemned[0], due)
             del self._condemned[0]

@@ -71,7 +71,7 @@ def load_producers(
 
 
 def write_snapshot(files: Files, path: str, offset: Offset, producers: Producers) -> None:
-    """Put the producers' state at `offset` into its file, not yet durably; its checksum tells if it was torn."""
+    """Write the producers' state at `offset` to its file, not yet durably; its checksum tells a torn one."""
     file = files.open(f"{path}/{file_name(offset, SNAPSHOT_SUFFIX)}", create=True)
     try:
         if file.size:

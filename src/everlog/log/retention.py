@@ -1,4 +1,4 @@
-"""Which segments may go (L5): the oldest ones, whole, and only where every record in one is past the limit."""
+"""Which segments may go (L5): the oldest, whole, and only where every record in one is past the limit."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

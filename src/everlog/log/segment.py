@@ -127,7 +127,7 @@ class Segment:
         self._largest = None
 
     def unseal(self) -> None:
-        """Take batches again: the indexes go to memory, and the end offset is found from the last entry on."""
+        """Take batches again: the indexes go to memory, and the end is found from the last entry on."""
         if not self.sealed:
             return
         try:
@@ -193,7 +193,7 @@ class Segment:
         return header is not None and header.last_offset == entry[0]
 
     def boundary_before(self, limit: int, at_least: int) -> int:
-        """The last position up to `limit` at which a batch ends, searched from the batch end `at_least` on."""
+        """The last position up to `limit` at which a batch ends; `at_least` is where an earlier one does."""
         if limit >= self.size:
             return self.size
         end = at_least
@@ -224,8 +224,8 @@ class Segment:
                 or batch.leader_epoch != epoch
             ):
                 raise CorruptDataError(
-                    f"{self.file.path} at position {position} has {batch}, expected offsets from {expected} up to "
-                    f"{self.end_offset} in epoch {epoch}"
+                    f"{self.file.path} at position {position} has {batch}, expected offsets from {expected} "
+                    f"up to {self.end_offset} in epoch {epoch}"
                 )
             expected = batch.next_offset
         follower = next(scan.headers(self.file, end, self.size), None)
@@ -255,7 +255,7 @@ class Segment:
         return None
 
     def _time_entry(self, timestamp: int) -> tuple[int, int] | None:
-        """The last (timestamp, last offset) up to `timestamp`, true to the log; no record before it is as new."""
+        """The last (timestamp, last offset) up to `timestamp`, true to the log: all before it is older."""
         try:
             entry = self.indexes.times.floor(timestamp)
             if entry is None or not self.sealed:
@@ -275,7 +275,7 @@ class Segment:
     # Cutting and aborted transactions
 
     def truncate_to(self, offset: Offset) -> Offset:
-        """Cut the active segment so that it ends at `offset`, or before the batch that holds it; returns the end."""
+        """Cut the active segment at `offset`, or before the batch that holds it; returns the end."""
         assert not self.sealed
         first = self.find(offset)
         if first is not None:
@@ -307,7 +307,7 @@ class Segment:
         try:
             self._write_aborted((entry,))
         except OSError:
-            # The marker is in the log, which is what counts; the entry is written before the segment is sealed.
+            # The marker is in the log, which is what counts; the entry is written before the seal.
             self._aborted_unsaved = True
 
     def replace_aborted(self, entries: Iterable[AbortedTxn]) -> None:

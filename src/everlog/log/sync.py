@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 
-from everlog.log.checkpoint import replace_file
-from everlog.model.ids import Offset
+from everlog.log.checkpoint import LEADER_EPOCHS, epochs_content, replace_file
+from everlog.log.epochs import LeaderEpochs
+from everlog.log.segment import DERIVED_SUFFIXES, Segment
+from everlog.log.settings import FOREVER, LogSettings
+from everlog.model.ids import Instant, Offset
+from everlog.ports.clock import Clock
 from everlog.ports.files import File, Files
 
 
@@ -24,7 +28,7 @@ class SyncPlan:
     directories: tuple[str, ...]
     end_offset: Offset
     generation: int
-    """Which life of the log this is for: cutting the log begins another, and this plan means nothing to it."""
+    """Which life of the log this is for: cutting it begins another, to which this plan means nothing."""
 
     def run(self) -> None:
         """Make everything durable; OSError if the disk refused, after which nothing may be counted on."""
@@ -49,3 +53,76 @@ class SyncPlan:
             file.sync()
         finally:
             file.close()
+
+
+class Unsynced:
+    """What a log has written since its last plan, and when that must reach the disk (L8)."""
+
+    __slots__ = (
+        "_clock",
+        "_files",
+        "_path",
+        "changed",
+        "due_at",
+        "generation",
+        "names_changed",
+        "records",
+        "sealed",
+    )
+
+    def __init__(self, files: Files, clock: Clock, path: str, recovered: list[Segment]) -> None:
+        self._files = files
+        self._clock = clock
+        self._path = path
+        self.changed = bool(recovered)
+        """Whether anything was written."""
+        self.names_changed = bool(recovered)
+        """Whether files were made, renamed or removed."""
+        self.records = 0
+        self.sealed: list[Segment] = recovered[:-1]
+        """Segments that were sealed."""
+        self.due_at: Instant | None = None
+        """When the plan must be carried out at the latest; None if nobody waits for it."""
+        self.generation = 0
+
+    def begin_generation(self) -> None:
+        """The log is cut: plans made before mean nothing any more."""
+        self.generation += 1
+        self.changed = self.names_changed = True
+
+    def wanted(self, settings: LogSettings) -> bool:
+        """Whether the append just noted waits for a sync; sets when that is due."""
+        if self.records >= settings.flush_messages:
+            self.due_at = self._clock.now()
+            return True
+        if settings.flush_ms == FOREVER:
+            return False
+        if self.due_at is None:
+            self.due_at = Instant(self._clock.now() + settings.flush_ms)
+        return True
+
+    def forget(self, segment: Segment) -> None:
+        """A segment has left the log."""
+        self.sealed = [kept for kept in self.sealed if kept is not segment]
+
+    def plan(self, active: Segment, end_offset: Offset, epochs: LeaderEpochs) -> SyncPlan | None:
+        """Make a plan of all of it and start counting anew; None if nothing was written."""
+        if not self.changed:
+            return None
+        replacements: tuple[tuple[str, bytes], ...] = ()
+        if epochs.changed:
+            replacements = ((f"{self._path}/{LEADER_EPOCHS}", epochs_content(epochs.entries)),)
+        plan = SyncPlan(
+            self._files,
+            tuple(segment.file for segment in (*self.sealed, active)),
+            tuple(segment.stem + suffix for segment in self.sealed for suffix in DERIVED_SUFFIXES),
+            replacements,
+            (self._path,) if self.names_changed or replacements else (),
+            end_offset,
+            self.generation,
+        )
+        self.sealed = []
+        self.changed = self.names_changed = epochs.changed = False
+        self.records = 0
+        self.due_at = None
+        return plan

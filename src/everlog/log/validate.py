@@ -109,7 +109,7 @@ def _header_refused(batch: BatchView, settings: LogSettings) -> RecordsRefused:
     if batch.attributes & CODEC_MASK > _LARGEST_CODEC:
         return RecordsRefused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"compression codec {batch.attributes & CODEC_MASK} does not exist, expected 0 to {_LARGEST_CODEC}",
+            f"compression codec {batch.codec} does not exist, expected 0 to {_LARGEST_CODEC}",
         )
     return RecordsRefused(ErrorCode.INVALID_RECORD, _header_problem(batch))
 
@@ -124,9 +124,9 @@ def _header_problem(batch: BatchView) -> str:
     if batch.attributes & CONTROL:
         return "the record batch is a control batch, which clients may not write"
     if batch.attributes & ~_CLIENT_BITS:
-        return f"the record batch has attributes {batch.attributes & 0xFFFF:#x}, of which clients may set {_CLIENT_BITS:#x}"
+        return f"the record batch has attributes {batch.attributes & 0xFFFF:#x}, of which not all are known"
     if batch.length + LENGTH_OVERHEAD != len(batch.raw):
-        return f"the record batch gives its size as {batch.length + LENGTH_OVERHEAD}, found {len(batch.raw)} bytes"
+        return f"the record batch gives its size as {batch.size}, found {len(batch.raw)} bytes"
     if batch.producer_id < 0:
         return "the record batch is transactional and has no producer id"
     return (
