@@ -31,7 +31,7 @@ class Latencies:
 
 
 def latencies(seconds: Iterable[float]) -> Latencies:
-    """Sum up measured times. A quantile is a value that was measured: the least with that share at or below."""
+    """Sum up measured times; a quantile is the least of them that has its share at or below it."""
     ordered = sorted(seconds)
     if not ordered:
         return Latencies(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

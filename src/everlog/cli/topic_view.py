@@ -56,7 +56,7 @@ $ everlog topic describe orders --json | jq '.topics[0].partitions[].end_offset'
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC…", shell_complete=complete_topics)
 @bootstrap_option
 def describe(*, names: tuple[str, ...], bootstrap: str, timeout: float) -> Report:
-    """Show a topic's partitions with their leaders, replicas and offsets, and the settings it has of its own."""
+    """Show a topic's partitions with their leaders, replicas and offsets, and its own settings."""
     blocks: list[Block] = []
     shapes: list[dict[str, object]] = []
     errors: list[str] = []
