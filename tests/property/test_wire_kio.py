@@ -1,7 +1,7 @@
 """Byte for byte against kio, an independent codec of Kafka 4.3, in both directions (mission C1).
 
-Our bytes must give the same values there, field by field, and those values must give the same bytes and be read
-back by us. What kio does not have (4.4's new versions, records of the logs) is left to the round trip.
+Our bytes must give the same values there, field by field, and those values must give the same bytes and be
+read back by us. What kio does not have (4.4's new versions, records of the logs) is left to the round trip.
 """
 
 import io
@@ -13,13 +13,13 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from kio.serial import entity_reader, entity_writer
 
 from everlog.model.ids import NO_UUID
 from everlog.wire.codec import decode_value, encode_value
 from everlog.wire.generate import module_of
-from tests.unit.wire.drawing import NAMES, SCHEMAS, in_version, message_type, messages, versions_of
+from tests.unit.wire.drawing import NAMES, SCHEMAS, a_few, in_version, message_type, messages, versions_of
 
 _NOT_IN_KIO = {
     "AbortedTxn",
@@ -62,13 +62,16 @@ def _our_name(ours: Any, name: str) -> str:
     raise AssertionError(f"{type(ours).__name__} has no field {name}")
 
 
+def _is_array(value: object) -> bool:
+    return isinstance(value, tuple)
+
+
 def _assert_same(ours: Any, theirs: Any, where: str) -> None:
     if is_dataclass(theirs):
         for field in fields(theirs):
             name = _our_name(ours, field.name)
             _assert_same(getattr(ours, name), getattr(theirs, field.name), f"{where}.{name}")
-    elif isinstance(theirs, tuple):
-        assert isinstance(ours, list), where
+    elif _is_array(theirs):
         assert len(ours) == len(theirs), where
         for one, other in zip(ours, theirs, strict=True):
             _assert_same(one, other, where)
@@ -93,7 +96,7 @@ def test_kio_reads_what_we_write_and_writes_what_we_read(name: str) -> None:
     theirs = {version: found for version in versions_of(schema) if (found := _kio_class(name, version))}
     assert theirs, f"kio has no version of {name}"
 
-    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+    @a_few(6)
     @given(drawn=messages(name, tame=True))
     def check(drawn: Any) -> None:
         for version, kio_class in theirs.items():

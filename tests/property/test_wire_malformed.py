@@ -1,16 +1,15 @@
 """Bytes that are no message are a ProtocolError, whatever they are, and never anything else (mission O5)."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everlog.model.errors import ProtocolError
 from everlog.wire.codec import decode_request, decode_value, encode_value, read_request_header
-from tests.unit.wire.drawing import NAMES, SCHEMAS, in_version, message_type, messages, versions_of
-
-QUICK = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+from tests.unit.wire.drawing import NAMES, SCHEMAS, a_few, in_version, message_type, messages, versions_of
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -18,7 +17,7 @@ def test_a_message_that_is_cut_short_is_refused_wherever_it_is_cut(name: str) ->
     schema = SCHEMAS[name]
     kind = message_type(schema)
 
-    @QUICK
+    @a_few(3)
     @given(drawn=messages(name, tame=True), version=st.sampled_from(versions_of(schema)))
     def check(drawn: Any, version: int) -> None:
         data = encode_value(in_version(schema, drawn, version), version)
@@ -36,7 +35,7 @@ def test_flipped_bytes_give_a_message_or_a_protocol_error(name: str) -> None:
     schema = SCHEMAS[name]
     kind = message_type(schema)
 
-    @QUICK
+    @a_few(3)
     @given(
         drawn=messages(name, tame=True),
         version=st.sampled_from(versions_of(schema)),
@@ -47,10 +46,8 @@ def test_flipped_bytes_give_a_message_or_a_protocol_error(name: str) -> None:
         for at, value in edits:
             changed = bytearray(data or b"\0")
             changed[at % len(changed)] = value
-            try:
+            with suppress(ProtocolError):
                 decode_value(kind, version, changed)
-            except ProtocolError as error:
-                assert str(error).startswith(f"{name} v{version}: ")
 
     check()
 
@@ -59,8 +56,5 @@ def test_flipped_bytes_give_a_message_or_a_protocol_error(name: str) -> None:
 @given(frame=st.binary(max_size=60), key=st.integers(-1, 95), version=st.integers(-1, 19))
 def test_any_frame_gives_a_request_or_a_protocol_error(frame: bytes, key: int, version: int) -> None:
     opening = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True)
-    try:
-        header = read_request_header(opening + frame)
-        decode_request(header, opening + frame)
-    except ProtocolError:
-        pass
+    with suppress(ProtocolError):
+        decode_request(read_request_header(opening + frame), opening + frame)

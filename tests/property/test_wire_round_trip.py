@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from everlog.wire.codec import decode_value, encode_value
-from tests.unit.wire.drawing import NAMES, SCHEMAS, in_version, message_type, messages, versions_of
+from tests.unit.wire.drawing import NAMES, SCHEMAS, a_few, in_version, message_type, messages, versions_of
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -15,7 +15,7 @@ def test_a_message_comes_back_from_its_bytes_in_every_version(name: str) -> None
     schema = SCHEMAS[name]
     kind = message_type(schema)
 
-    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+    @a_few(16)
     @given(drawn=messages(name))
     def check(drawn: Any) -> None:
         for version in versions_of(schema):
@@ -31,7 +31,7 @@ def test_a_tag_that_nobody_knows_is_skipped(name: str) -> None:
     kind = message_type(schema)
     version = schema.versions.last
 
-    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+    @a_few(2)
     @given(drawn=messages(name), data=st.binary(max_size=200))
     def check(drawn: Any, data: bytes) -> None:
         # Without tagged fields of its own the message ends in a count of zero, which becomes one.

@@ -231,47 +231,30 @@ def _decoder(kind: type[Message], version: int) -> _Decoder:
     title = f"{schema.name} v{version}"
     source = decoding.decoder_source(schema, version, partial(_class_of, kind))
     function, fields = source.function(f"decode {title}")
-    wrap = _guard_view_decoder if decoding.reads_views(schema, version) else _guard_decoder
-    made = _decoders[kind, version] = wrap(function, fields, title)
+    # Slices of bytes are cheaper than slices of a view, but records must not be copied.
+    convert = memoryview if decoding.reads_views(schema, version) else bytes
+    made = _decoders[kind, version] = _guard_decoder(function, convert, fields, title)
     return made
 
 
-def _guard_decoder(function: FunctionType, fields: tuple[str, ...], title: str) -> _Decoder:
-    read = cast(Callable[[bytes, int, int], tuple[Message, int]], function)
+def _guard_decoder(
+    function: FunctionType, convert: Callable[[Records], object], fields: tuple[str, ...], title: str
+) -> _Decoder:
+    read = cast(Callable[[object, int, int], tuple[Message, int]], function)
 
     def decode(frame: Records, at: int, max_elements: int) -> Message:
         try:
-            message, end = read(frame if type(frame) is bytes else bytes(frame), at, max_elements)
+            message, end = read(convert(frame), at, max_elements)
         except (ValueError, IndexError, struct.error) as error:
-            raise _protocol_error(function, fields, title, frame, error) from error
+            field = field_at_fault(function.__code__, fields, error.__traceback__) or "tagged fields"
+            short = f"the frame of {len(frame)} bytes ends within it"
+            what = error if isinstance(error, ValueError) else short
+            raise ProtocolError(f"{title}: {field}: {what}") from error
         if end != len(frame):
             raise ProtocolError(f"{title}: {len(frame) - end} bytes come after the message")
         return message
 
     return decode
-
-
-def _guard_view_decoder(function: FunctionType, fields: tuple[str, ...], title: str) -> _Decoder:
-    read = cast(Callable[[memoryview, int, int], tuple[Message, int]], function)
-
-    def decode(frame: Records, at: int, max_elements: int) -> Message:
-        try:
-            message, end = read(memoryview(frame), at, max_elements)
-        except (ValueError, IndexError, struct.error) as error:
-            raise _protocol_error(function, fields, title, frame, error) from error
-        if end != len(frame):
-            raise ProtocolError(f"{title}: {len(frame) - end} bytes come after the message")
-        return message
-
-    return decode
-
-
-def _protocol_error(
-    function: FunctionType, fields: tuple[str, ...], title: str, frame: Records, error: Exception
-) -> ProtocolError:
-    field = field_at_fault(function.__code__, fields, error.__traceback__)
-    what = str(error) if isinstance(error, ValueError) else f"the frame of {len(frame)} bytes ends within it"
-    return ProtocolError(f"{title}: {field or 'tagged fields'}: {what}")
 
 
 def _encoder(kind: type[Message], version: int) -> _Encoder:

@@ -4,6 +4,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from everlog.model.ids import NO_UUID
@@ -18,6 +19,12 @@ NAMES = sorted(SCHEMAS)
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 _ZERO: dict[str, object] = {"string": "", "bytes": b"", "records": b"", "uuid": NO_UUID}
+
+
+def a_few(examples: int) -> settings:
+    """Return settings for a test that runs for each of hundreds of messages: few examples, of any size."""
+    unbothered = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
+    return settings(max_examples=examples, deadline=None, suppress_health_check=unbothered)
 
 
 def versions_of(schema: Schema) -> range:
@@ -39,7 +46,7 @@ def message_type(schema: Schema) -> type[Message]:
 
 @cache
 def messages(name: str, tame: bool = False) -> st.SearchStrategy[Any]:
-    """Return messages with the fields of all versions; tame ones keep to values that every library can hold."""
+    """Return messages with the fields of all versions; tame ones keep to what every library can hold."""
     schema = SCHEMAS[name]
     return _structs(schema, schema.body, tame)
 
