@@ -95,7 +95,7 @@ class Broker:
 
 def _launch_everlog(port: int, directory: Path, output: Path) -> "subprocess.Popen[bytes]":
     program = Path(sys.executable).with_name("everlog")
-    command = [str(program)] if program.exists() else [sys.executable, "-m", "everlog"]
+    command = [str(program)] if program.exists() else [sys.executable, "-m", "everlog.cli"]
     with output.open("wb") as log:
         return subprocess.Popen(
             [*command, "up", "--dir", str(directory), "--port", str(port)],
