@@ -1,0 +1,151 @@
+"""Fuzz the readers: `python -m tests.fuzz.run --target all --seconds 60`.
+
+Each target runs in a child process with a limit on its memory and on the time of one input, until its
+share of `--seconds` or of `--executions` is used up. New inputs that reach new code are kept below
+`.work/fuzz` and tried first next time. An input that breaks a target is kept there too, under
+`crashes`; put it into `tests/corpus/TARGET/` together with the fix. Exit code 1 if there was one.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import time
+from hashlib import sha1
+from pathlib import Path
+
+from tests.fuzz.known_finds import KNOWN_FINDS
+from tests.fuzz.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+CORPUS = ROOT / "tests" / "corpus"
+WORK = ROOT / ".work" / "fuzz"
+SECONDS_AN_INPUT = 5
+RESIDENT_MIB = 512
+KEPT_FILES = 40
+KEPT_BYTES = 16 << 10
+"""What one target may add to the corpus in one go."""
+
+_EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
+_RUNNING = re.compile(r"^#(\d+)\s", re.MULTILINE)
+_PEAK = re.compile(r"stat::peak_rss_mb:\s+(\d+)")
+
+
+def main() -> None:
+    """Fuzz, and print executions for each target and in all."""
+    options = _options()
+    names = list(TARGETS) if options.target == "all" else options.target.split(",")
+    unknown = [name for name in names if name not in TARGETS]
+    if unknown:
+        sys.exit(f"no target {', '.join(unknown)}; there are {', '.join(TARGETS)}")
+    total, failed = 0, list[str]()
+    started = time.monotonic()
+    weights = sum(TARGETS[name].weight for name in names)
+    for name in names:
+        if options.keep:
+            _keep(name)
+            continue
+        share = TARGETS[name].weight / weights
+        executed, broken = _fuzz(name, options.seconds * share, round(options.executions * share))
+        total += executed
+        if broken:
+            failed.append(name)
+    if options.keep:
+        return
+    print(f"{'total':20} {total:>10,} executions in {time.monotonic() - started:.0f} s")
+    if failed:
+        sys.exit(f"found something in: {', '.join(failed)}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description=__doc__)
+    parser.add_argument("--target", default="all", help="a target, several with commas, or all")
+    parser.add_argument("--seconds", type=float, default=60, help="for all targets together")
+    parser.add_argument("--executions", type=int, default=0, help="for all targets together; 0 is no limit")
+    parser.add_argument(
+        "--keep", action="store_true", help="put what was found into tests/corpus, made small"
+    )
+    return parser.parse_args()
+
+
+def _fuzz(name: str, seconds: float, executions: int) -> tuple[int, bool]:
+    """Fuzz one target; return how many inputs it took and whether one of them broke it."""
+    target = TARGETS[name]
+    kept, crashes = WORK / "corpus" / name, WORK / "crashes" / name
+    for directory in (kept, crashes):
+        directory.mkdir(parents=True, exist_ok=True)
+    for seed in target.seeds():
+        (kept / sha1(seed).hexdigest()).write_bytes(seed)
+    committed = CORPUS / name
+    for file in committed.iterdir() if committed.exists() else ():
+        if f"{name}/{file.name}" not in KNOWN_FINDS:
+            shutil.copy(file, kept / file.name)
+    limits = [
+        f"-max_len={target.largest_input}",
+        f"-max_total_time={max(1, round(seconds))}",
+        f"-timeout={SECONDS_AN_INPUT}",
+        f"-rss_limit_mb={RESIDENT_MIB}",
+        f"-artifact_prefix={crashes}/",
+        "-print_final_stats=1",
+        *([f"-atheris_runs={executions}"] if executions else []),
+    ]
+    started = time.monotonic()
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.child", name, *limits, str(kept)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    output = child.stdout + child.stderr
+    executed = _number(_EXECUTED, output) or _number(_RUNNING, output)
+    rate = executed / max(0.001, time.monotonic() - started)
+    verdict = "ok" if child.returncode == 0 else f"BROKEN, exit code {child.returncode}"
+    peak = _number(_PEAK, output)
+    print(f"{name:20} {executed:>10,} executions {rate:>9,.0f}/s  peak {peak:>3} MiB  {verdict}", flush=True)
+    if child.returncode:
+        print("\n".join(output.splitlines()[-40:]), flush=True)
+    return executed, child.returncode != 0
+
+
+def _keep(name: str) -> None:
+    """Put the inputs that together reach all code that is reached into the corpus, the smallest first."""
+    merged = WORK / "merged" / name
+    shutil.rmtree(merged, ignore_errors=True)
+    merged.mkdir(parents=True)
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.fuzz.child",
+            name,
+            "-merge=1",
+            str(merged),
+            str(WORK / "corpus" / name),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    seeds = {sha1(seed).hexdigest() for seed in TARGETS[name].seeds()}
+    found = sorted(
+        (file for file in merged.iterdir() if file.name not in seeds), key=lambda file: file.stat().st_size
+    )
+    room = KEPT_BYTES
+    for file in found[:KEPT_FILES]:
+        room -= file.stat().st_size
+        if room < 0:
+            break
+        (CORPUS / name).mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, CORPUS / name / file.name)
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int:
+    numbers = pattern.findall(text)
+    return int(numbers[-1]) if numbers else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+"""All fuzz targets, by name."""
+
+from tests.fuzz.file_targets import FILE_TARGETS
+from tests.fuzz.record_targets import RECORD_TARGETS
+from tests.fuzz.target import Target
+from tests.fuzz.wire_targets import WIRE_TARGETS
+
+TARGETS: dict[str, Target] = {
+    target.name: target for target in (*WIRE_TARGETS, *RECORD_TARGETS, *FILE_TARGETS)
+}

@@ -1,0 +1,80 @@
+"""Every input that fuzzing has kept is read again, within bounds on time and memory (O5).
+
+It needs no fuzzer. `python -m tests.fuzz.run` makes new inputs; see there.
+"""
+
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.known_finds import KNOWN_FINDS
+from tests.fuzz.target import Target
+from tests.fuzz.targets import TARGETS
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+MAX_CORPUS_BYTES = 1 << 20
+MAX_MEMORY_BYTES = 16 << 20
+MAX_CPU_SECONDS = 5.0
+
+
+def inputs(target: Target) -> Iterator[tuple[str, bytes]]:
+    for number, seed in enumerate(target.seeds()):
+        yield f"{target.name}/seed {number}", seed
+    directory = CORPUS / target.name
+    for file in sorted(directory.iterdir()) if directory.exists() else ():
+        yield f"{target.name}/{file.name}", file.read_bytes()
+
+
+def replay(target: Target, name: str, data: bytes) -> None:
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    start = time.process_time()
+    try:
+        target.run(data)
+    except Exception as error:
+        error.add_note(f"the input is {name}: {data[:200]!r}")
+        raise
+    taken = time.process_time() - start
+    risen = tracemalloc.get_traced_memory()[1] - before
+    assert taken < MAX_CPU_SECONDS, f"{name} took {taken:.1f} s"
+    assert risen < MAX_MEMORY_BYTES, f"{name} took {risen} bytes"
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_kept_inputs_are_read_or_refused_within_bounds(target: Target) -> None:
+    for name, data in inputs(target):
+        if name not in KNOWN_FINDS:
+            replay(target, name, data)
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(reason=why, strict=True))
+        for name, why in KNOWN_FINDS.items()
+    ],
+)
+def test_a_known_find_is_mended(name: str) -> None:
+    target = TARGETS[name.partition("/")[0]]
+
+    replay(target, name, (CORPUS / name).read_bytes())
+
+
+def test_the_corpus_is_small_and_belongs_to_targets() -> None:
+    files = [file for file in CORPUS.rglob("*") if file.is_file()]
+
+    assert {file.parent.name for file in files} <= set(TARGETS)
+    assert sum(file.stat().st_size for file in files) < MAX_CORPUS_BYTES
+    assert {name for name in KNOWN_FINDS if not (CORPUS / name).exists()} == set()

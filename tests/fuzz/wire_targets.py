@@ -1,0 +1,253 @@
+"""Targets of the wire: frames, request headers, every request, answer and record in every version."""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from everlog.metadata.records import decode_record
+from everlog.model.errors import CorruptDataError, ProtocolError
+from everlog.model.ids import Uuid
+from everlog.wire.apis import APIS, Api, ApiKey
+from everlog.wire.codec import (
+    RequestHeader,
+    decode_request,
+    decode_value,
+    encode_request,
+    encode_value,
+    is_too_new_api_versions,
+    read_request_header,
+)
+from everlog.wire.frames import FrameSplitter
+from everlog.wire.generate import module_of
+from everlog.wire.hot.fetch import read_fetch
+from everlog.wire.hot.produce import read_produce
+from everlog.wire.message import Message
+from everlog.wire.schema import Field, Schema, Struct
+from everlog.wire.schemas import all_schemas
+from tests.fuzz.target import Target, found
+
+_FRAME_LIMIT = 1 << 12
+_MAX_ELEMENTS = 20_000
+"""Low enough that a decoder which ignores it is seen in the inputs that a fuzzer makes."""
+
+_SCHEMAS: dict[str, Schema] = {schema.name: schema for _, schema in all_schemas()}
+
+
+def _frames(data: bytes) -> None:
+    """Whole or in pieces, the same frames come out, and they are the bytes that went in."""
+    if not data:
+        return
+    step, stream = data[0] % 16 + 1, data[1:]
+    whole, in_pieces = FrameSplitter(_FRAME_LIMIT), FrameSplitter(_FRAME_LIMIT)
+    try:
+        frames = whole.feed(stream)
+    except ProtocolError:
+        frames = None
+    split: list[bytes] | None = []
+    for start in range(0, len(stream), step):
+        try:
+            assert split is not None
+            split += in_pieces.feed(stream[start : start + step])
+        except ProtocolError:
+            split = None
+            break
+    found(frames == split, "a stream gives other frames in pieces")
+    if frames is not None:
+        joined = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+        found(stream.startswith(joined), "frames are not the bytes that came in")
+        found(whole.buffered == len(stream) - len(joined), "bytes are kept that belong to no frame")
+
+
+def _frame_seeds() -> list[bytes]:
+    stream = b"".join(len(body).to_bytes(4, "big") + body for body in (b"", b"a", b"b" * 40))
+    tls = bytes.fromhex("1603010200010001fc0303")
+    return [
+        b"\x00" + stream,
+        b"\x07" + stream,
+        b"\x0f" + stream[:-9],
+        b"\x00" + tls,
+        b"\x00GET / HTTP/1.1\r\n\r\n",
+    ]
+
+
+def _request_header(data: bytes) -> None:
+    """A header is the same over bytes and over a view, and the body begins within the frame."""
+    headers: list[RequestHeader | None] = []
+    for frame in (data, memoryview(data)):
+        try:
+            headers.append(read_request_header(frame))
+        except ProtocolError:
+            headers.append(None)
+    found(headers[0] == headers[1], "a header depends on the kind of buffer")
+    header = headers[0]
+    if header is None:
+        return
+    found(0 < header.body_at <= len(data), "the body begins outside of the frame")
+    if not is_too_new_api_versions(header):
+        try:
+            decode_request(header, data, _MAX_ELEMENTS)
+        except ProtocolError:
+            pass
+
+
+def _request_header_seeds() -> list[bytes]:
+    seeds = [
+        encode_request(_filled_message(f"{api.name}Request", version), version, 7, client_id)[4:]
+        for api in APIS.values()
+        for version, client_id in ((api.min_version, None), (api.max_version, "fuzz"))
+    ]
+    tagged_header = bytes.fromhex("0012 0003 00000001 0001 61 02 00 01 78 05 00")
+    return [*seeds, tagged_header]
+
+
+Kind = tuple[type[Message], int]
+"""A message and one of its versions."""
+
+_REQUESTS: list[tuple[Api, int]] = [
+    (api, version) for api in APIS.values() for version in range(api.min_version, api.max_version + 1)
+]
+
+
+def _class_of(schema: Schema, name: str) -> type[Any]:
+    found_class: type[Any] = getattr(import_module(f"everlog.wire.messages.{module_of(schema)}"), name)
+    return found_class
+
+
+@cache
+def _kinds(answers: bool) -> list[Kind]:
+    """All answers, or all that is neither answer nor request, in every version."""
+    return [
+        (_class_of(schema, name), version)
+        for name, schema in _SCHEMAS.items()
+        if name.endswith("Response") == answers and not name.endswith("Request")
+        for version in range(schema.versions.first, schema.versions.last + 1)
+    ]
+
+
+def _request(data: bytes) -> None:
+    """A request that is read, written and read again is the same one; the hot readers agree with the rest."""
+    if len(data) < 2:
+        return
+    api, version = _REQUESTS[int.from_bytes(data[:2], "big") % len(_REQUESTS)]
+    body = data[2:]
+    try:
+        message: Message | None = decode_request(
+            RequestHeader(api.key, version, 0, None, 0), body, _MAX_ELEMENTS
+        )
+    except ProtocolError:
+        message = None
+    if message is not None:
+        _check_identity(message, version)
+    hot: Callable[[memoryview, int, int], Any] | None = {
+        ApiKey.PRODUCE: read_produce,
+        ApiKey.FETCH: read_fetch,
+    }.get(api.key)
+    if hot is not None:
+        _check_hot(hot, api, version, body, message)
+
+
+def _check_hot(
+    hot: Callable[[memoryview, int, int], Any], api: Api, version: int, body: bytes, message: Message | None
+) -> None:
+    try:
+        hot(memoryview(body), 0, version)
+    except ProtocolError as error:
+        found(message is None, f"{api.name} v{version} is read, but not by the hot reader: {error}")
+
+
+def _check_identity(message: Message, version: int) -> None:
+    # Compared as bytes: a float may be no number, which is not equal to itself.
+    encoded = encode_value(message, version)
+    again = decode_value(type(message), version, encoded, _MAX_ELEMENTS)
+    found(
+        encode_value(again, version) == encoded, f"{type(message).__name__} v{version} changes when written"
+    )
+
+
+def _answer(data: bytes) -> None:
+    _round_trip(data, _kinds(answers=True))
+
+
+def _value(data: bytes) -> None:
+    _round_trip(data, _kinds(answers=False))
+
+
+def _round_trip(data: bytes, kinds: list[Kind]) -> None:
+    if len(data) < 2:
+        return
+    kind, version = kinds[int.from_bytes(data[:2], "big") % len(kinds)]
+    try:
+        message = decode_value(kind, version, data[2:], _MAX_ELEMENTS)
+    except ProtocolError:
+        return
+    _check_identity(message, version)
+
+
+def _seeds_of(kinds: list[Kind]) -> list[bytes]:
+    return [
+        number.to_bytes(2, "big") + encode_value(_filled_message(kind.__name__, version), version)
+        for number, (kind, version) in enumerate(kinds)
+    ]
+
+
+def _request_seeds() -> list[bytes]:
+    return [
+        number.to_bytes(2, "big") + encode_value(_filled_message(f"{api.name}Request", version), version)
+        for number, (api, version) in enumerate(_REQUESTS)
+    ]
+
+
+def _metadata_record(data: bytes) -> None:
+    """The value of a record of the metadata log, or of one that only pretends to be."""
+    try:
+        decode_record(data)
+    except CorruptDataError:
+        pass
+
+
+def _metadata_record_seeds() -> list[bytes]:
+    return [
+        bytes((1, kind.KEY, version)) + encode_value(_filled_message(kind.__name__, version), version)
+        for kind, version in _kinds(answers=False)
+        if kind.FAMILY == "metadata_records" and kind.KEY is not None
+    ]
+
+
+def _filled_message(name: str, version: int) -> Message:
+    """A message with something in every field that the version has."""
+    schema = _SCHEMAS[name]
+    message: Message = _filled(schema, schema.body, version)
+    return message
+
+
+def _filled(schema: Schema, struct: Struct, version: int) -> Any:
+    fields = {
+        field.name: _filled_field(schema, field, version)
+        for field in struct.fields
+        if field.versions.has(version)
+    }
+    return _class_of(schema, struct.name)(**fields)
+
+
+def _filled_field(schema: Schema, field: Field, version: int) -> object:
+    samples: dict[str, object] = {
+        "bool": True,
+        "string": "abc",
+        "bytes": b"\x01\x02",
+        "records": b"\x03\x04",
+        "uuid": Uuid(bytes(range(16))),
+        "float64": 1.5,
+    }
+    one = samples.get(field.type, 1) if field.struct is None else _filled(schema, field.struct, version)
+    return [one] if field.array else one
+
+
+WIRE_TARGETS = (
+    Target("frames", _frames, _frame_seeds),
+    Target("request_header", _request_header, _request_header_seeds, weight=2),
+    Target("requests", _request, _request_seeds, weight=5),
+    Target("answers", _answer, lambda: _seeds_of(_kinds(answers=True)), weight=3),
+    Target("values", _value, lambda: _seeds_of(_kinds(answers=False)), weight=2),
+    Target("metadata_record", _metadata_record, _metadata_record_seeds),
+)
