@@ -92,7 +92,7 @@ class LogDirectory:
 
         From here on anything may be written, so without a marker of its own this run has not ended cleanly.
         """
-        self._files.make_dir(self.path)
+        make_dir_durably(self._files, self.path)
         self.clean = self._take_clean_marker()
         self._recovery_points = self._read_offsets(checkpoint.RECOVERY_POINTS)
         self._start_offsets = self._read_offsets(checkpoint.LOG_STARTS)
@@ -316,6 +316,18 @@ class LogDirectory:
                 )
         except (StorageError, OSError) as error:
             self.problems.append(str(error))
+
+
+def make_dir_durably(files: Files, path: str) -> None:
+    """Make a directory and the parents that it lacks, so that no crash takes them away again."""
+    missing: list[str] = []
+    lowest = path
+    while not files.exists(lowest):
+        missing.append(lowest)
+        lowest = checkpoint.parent_of(lowest)
+    files.make_dir(path)
+    for made in reversed(missing):
+        files.sync_dir(checkpoint.parent_of(made))
 
 
 def _partition_of(name: str) -> TopicPartition | None:
