@@ -1,9 +1,10 @@
-"""Tests here are plain coroutines where they need a loop; each gets a fresh one."""
+"""Tests here are plain coroutines where they need a loop; each runs on uvloop and on asyncio's own."""
 
 import asyncio
 import inspect
 
 import pytest
+import uvloop
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -11,5 +12,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(pyfuncitem.obj(**arguments))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(pyfuncitem.obj(**arguments))
+    with asyncio.Runner() as runner:
+        runner.run(pyfuncitem.obj(**arguments))
     return True

@@ -55,6 +55,7 @@ async def serving(answer: Answer = echo, limits: Limits = Limits()) -> AsyncIter
         settle=lambda: None,
     )
     port = await server.listen("PLAINTEXT", "127.0.0.1", 0)
+    await server.serve()
     try:
         yield server, port
     finally:
@@ -237,6 +238,9 @@ async def test_connections_beyond_the_limit_are_refused_and_the_others_stay() ->
 
 async def test_memory_for_unfinished_frames_is_bounded_and_all_of_them_complete() -> None:
     body = bytes(6 * 1024 * 1024)
-    async with serving(lambda b: (framed(b[:1]),), Limits(max_request_memory_bytes=8 * 1024 * 1024)) as (_, port):
+    async with serving(lambda b: (framed(b[:1]),), Limits(max_request_memory_bytes=8 * 1024 * 1024)) as (
+        _,
+        port,
+    ):
         answers = await asyncio.gather(*(ask(port, framed(body), expect=5) for _ in range(4)))
         assert answers == [framed(b"\x00")] * 4

@@ -12,9 +12,9 @@ from everlog.broker.parked import ParkingLot
 from everlog.broker.replicas import Replica, Replicas
 from everlog.broker.topic_settings import min_insync_replicas, topic_log_settings
 from everlog.controller import Controller
+from everlog.controller.producer_ids import ProducerIdPool
 from everlog.log.directory import LogDirectory
 from everlog.log.partition import PartitionLog
-from everlog.metadata.delta import Changes
 from everlog.metadata.image import (
     ALL_BROKERS,
     BrokerImage,
@@ -24,7 +24,7 @@ from everlog.metadata.image import (
     TopicImage,
     broker_resource,
 )
-from everlog.model.errors import CorruptDataError, StorageError
+from everlog.model.errors import CorruptDataError
 from everlog.model.ids import BrokerId, Instant
 from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
@@ -32,6 +32,7 @@ from everlog.model.topics import TopicPartition
 from everlog.ports.alarm import Alarm
 from everlog.ports.aside import Aside
 from everlog.ports.clock import Clock
+from everlog.ports.files import Files
 from everlog.ports.random import Random
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Broker:
         settings: BrokerSettings,
         cluster_id: str,
         controller: Controller,
+        files: Files,
         directories: list[LogDirectory],
         clock: Clock,
         random: Random,
@@ -68,6 +70,8 @@ class Broker:
         self.group_commit = GroupCommit(aside, clock, alarm)
         self.fetch_sessions = FetchSessions(settings[keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], random)
         self.fetch_max_bytes = settings[keys.FETCH_MAX_BYTES]
+        self.producer_ids = ProducerIdPool(controller, settings.node_id)
+        self.files = files
         self.directories = directories
         self.housekeeping = Housekeeping(self, aside)
         self._reconfigure([ALL_BROKERS])
@@ -101,13 +105,6 @@ class Broker:
 
     # --- partitions
 
-    def sync_due_at(self, log: PartitionLog) -> Instant:
-        """When the sync that an append waits for has to begin: now, or `flush.ms` after the oldest unsynced append."""
-        now = self.clock.now()
-        if log.unsynced_records >= log.settings.flush_messages:
-            return now
-        return Instant(now + log.settings.flush_ms)
-
     def checkpoint_start_offsets(self, done: Callable[[bool], None]) -> None:
         """Make the log start offsets durable, then call `done` with whether that worked."""
         self.housekeeping.checkpoint_start_offsets(done)
@@ -117,20 +114,26 @@ class Broker:
         _log.error("%s has damaged records on disk, which are not served: %s", replica.name, error)
 
     def _open_log(self, replica: Replica) -> PartitionLog:
+        """Find the partition's log, or make one where the fewest partitions are."""
         settings = topic_log_settings(self.settings, self.image, replica.name.topic)
-        try:
-            for directory in self.directories:
-                found = directory.get(replica.name, settings)
-                if found is not None:
-                    return found
-            roomiest = min(self.directories, key=len)
-            return roomiest.create(replica.name, replica.topic_id, settings)
-        except OSError as error:
-            raise StorageError(f"{replica.name} cannot be opened: {error}") from error
+        for directory in self.directories:
+            if replica.name not in directory:
+                continue
+            if directory.topic_id(replica.name) in (replica.topic_id, None):
+                log = directory.get(replica.name, settings)
+                assert log is not None, replica.name
+                replica.directory = directory.path
+                return log
+            # A topic of that name was deleted and made anew while we were down.
+            directory.delete(replica.name)
+        emptiest = min(self.directories, key=len)
+        replica.directory = emptiest.path
+        return emptiest.create(replica.name, replica.topic_id, settings)
 
     # --- metadata
 
-    def _image_changed(self, image: ClusterImage, changes: Changes) -> None:
+    def _image_changed(self, image: ClusterImage) -> None:
+        changes = self.controller.changes
         self.image = image
         if changes.configs:
             self._reconfigure(changes.configs)

@@ -60,7 +60,9 @@ ADVERTISED: dict[int, tuple[int, int]] = {
 """API key to the versions that ApiVersions tells of."""
 
 
-def dispatch(broker: "Broker", api_key: int, exchange: Exchange, frame: memoryview, after_client_id: int) -> None:
+def dispatch(
+    broker: "Broker", api_key: int, exchange: Exchange, frame: memoryview, after_client_id: int
+) -> None:
     """Decode one request and hand it to its handler; ProtocolError if we do not serve it."""
     version = exchange.api_version
     low, high = SERVED.get(api_key, (0, -1))

@@ -37,8 +37,12 @@ class GroupCommit:
         self._alarm = alarm
         self._queues: dict[PartitionLog, _Queue] = {}
 
-    def wait(self, log: PartitionLog, end_offset: int, due_at: Instant, waiter: Waiter) -> None:
-        """Tell `waiter` once all below `end_offset` is durable; the sync begins at `due_at` at the latest."""
+    def wait(self, log: PartitionLog, end_offset: int, due_at: Instant | None, waiter: Waiter) -> None:
+        """Tell `waiter` once all below `end_offset` is durable; the sync begins at `due_at` at the latest.
+
+        Without a time the sync that covers it is under way, or begins at once.
+        """
+        due_at = self._clock.now() if due_at is None else due_at
         queue = self._queues.get(log)
         if queue is None:
             queue = self._queues[log] = _Queue()
@@ -63,7 +67,7 @@ class GroupCommit:
         queue.due_at = None
         if plan is None:
             # Another sync, at a roll or a checkpoint, has covered everything already.
-            self._settle(log, queue, log.synced_to)
+            self._settle(log, queue, log.recovery_point)
             return
         queue.running = True
         self._aside.run(plan.run, lambda result: self._ended(log, queue, plan, result))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from everlog.log.partition import PartitionLog
-from everlog.model.ids import Uuid
+from everlog.model.ids import LeaderEpoch, Offset, Uuid
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
@@ -14,13 +14,22 @@ if TYPE_CHECKING:
 class Replica:
     """One partition held here. Its log is opened, or made, when it is first used."""
 
-    __slots__ = ("_open_log", "leader_epoch", "log", "min_insync", "name", "topic_id", "watchers")
+    __slots__ = (
+        "_open_log",
+        "directory",
+        "leader_epoch",
+        "log",
+        "min_insync",
+        "name",
+        "topic_id",
+        "watchers",
+    )
 
     def __init__(
         self,
         name: TopicPartition,
         topic_id: Uuid,
-        leader_epoch: int,
+        leader_epoch: LeaderEpoch,
         min_insync: int,
         open_log: Callable[["Replica"], PartitionLog],
     ) -> None:
@@ -30,6 +39,8 @@ class Replica:
         self.min_insync = min_insync
         """`min.insync.replicas` of the topic."""
         self.log: PartitionLog | None = None
+        self.directory = ""
+        """The log directory that holds it; known once the log is open."""
         self._open_log = open_log
         self.watchers: dict[ParkedFetch, None] = {}
         """Fetches that wait for records of this partition, in the order they came."""
@@ -42,16 +53,15 @@ class Replica:
         return log
 
     @property
-    def high_watermark(self) -> int:
+    def high_watermark(self) -> Offset:
         """Up to where consumers may read. A single replica is its whole ISR, so that is all it has."""
         return self.opened().end_offset
 
     @property
-    def last_stable_offset(self) -> int:
+    def last_stable_offset(self) -> Offset:
         """Up to where nothing is undecided: the first open transaction, or the high watermark."""
         log = self.opened()
-        unstable = log.first_unstable_offset
-        return log.end_offset if unstable is None else unstable
+        return log.last_stable_offset(log.end_offset)
 
 
 class Replicas:

@@ -57,7 +57,9 @@ class Session:
         try:
             api_key, version, correlation_id, client_id_bytes = _HEADER.unpack_from(frame)
         except struct.error:
-            raise ProtocolError(f"a request header has at least {_HEADER_BYTES} bytes, found {len(frame)}") from None
+            raise ProtocolError(
+                f"a request header has at least {_HEADER_BYTES} bytes, found {len(frame)}"
+            ) from None
         exchange = Exchange(self, version, correlation_id)
         waiting = self._waiting
         waiting.append(exchange)

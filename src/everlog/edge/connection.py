@@ -12,7 +12,7 @@ import socket
 from collections import deque
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from everlog.edge.disk import RealFile
 from everlog.model.errors import ProtocolError
@@ -100,8 +100,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection on, unless a limit says no."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are transports without inheriting from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple) and peer:
             self.peer_host = str(peer[0])
@@ -316,7 +316,10 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while self._out:
                 first = self._out[0]
-                if isinstance(first, _FileRange) and first.length - self._sent_of_first >= SENDFILE_FROM_BYTES:
+                if (
+                    isinstance(first, _FileRange)
+                    and first.length - self._sent_of_first >= SENDFILE_FROM_BYTES
+                ):
                     self._send_file(first)
                 else:
                     self._send_buffers()

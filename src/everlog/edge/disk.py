@@ -268,6 +268,11 @@ class RealFiles:
         finally:
             os.close(number)
 
+    def total_bytes(self, path: str) -> int:
+        """The size of the disk that holds `path`."""
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize
+
     def free_bytes(self, path: str) -> int:
         """Room left for us on the disk that holds `path`."""
         found = os.statvfs(path)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from everlog.edge.connection import Connection, Session
-from everlog.model.errors import ProtocolError
+from everlog.model.errors import ConfigError, ProtocolError
 from everlog.ports.clock import Clock
 from everlog.wire.frames import check_frame_size
 
@@ -70,15 +70,29 @@ class Server:
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def listen(self, listener_name: str, host: str, port: int) -> int:
-        """Accept connections on an address; port 0 picks a free one. Returns the port in use."""
-        listener = await self.loop.create_server(
-            lambda: Connection(self, listener_name), host, port, backlog=_BACKLOG, reuse_address=True
-        )
+        """Bind an address; port 0 picks a free one. Returns the port taken. Nobody is served before `serve`."""
+        try:
+            listener = await self.loop.create_server(
+                lambda: Connection(self, listener_name),
+                host or None,
+                port,
+                backlog=_BACKLOG,
+                reuse_address=True,
+                start_serving=False,
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"listener {listener_name} cannot bind {host}:{port}: {error.strerror}"
+            ) from error
         self._listeners.append(listener)
-        if self._sweeper is None:
-            self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
         bound: int = listener.sockets[0].getsockname()[1]
         return bound
+
+    async def serve(self) -> None:
+        """Accept connections on all that was bound."""
+        for listener in self._listeners:
+            await listener.start_serving()
+        self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
 
     async def close(self) -> None:
         """Stop listening and end every connection."""
@@ -103,7 +117,9 @@ class Server:
         self._connections[connection] = None
         self._per_host[host] += 1
         if len(self._connections) > self.limits.max_connections:
-            self.complain(host, f"refused: {self.limits.max_connections} connections are open (max.connections)")
+            self.complain(
+                host, f"refused: {self.limits.max_connections} connections are open (max.connections)"
+            )
             return False
         if self._per_host[host] > self.limits.max_connections_per_host:
             self.complain(

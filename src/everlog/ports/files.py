@@ -127,6 +127,10 @@ class Files(Protocol):
         """Make the names in a directory durable: new, renamed and removed ones."""
         ...
 
+    def total_bytes(self, path: str) -> int:
+        """The size of the disk that holds `path`."""
+        ...
+
     def free_bytes(self, path: str) -> int:
         """Room left for us on the disk that holds `path`."""
         ...

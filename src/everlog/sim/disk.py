@@ -191,6 +191,11 @@ class SimFiles:
         directory.sync()
         self._end(operation)
 
+    def total_bytes(self, path: str) -> int:
+        """The size of the disk that holds `path`."""
+        self._find(path)
+        return _PLENTY if self.quota_bytes is None else self.quota_bytes
+
     def free_bytes(self, path: str) -> int:
         """Room left for us on the disk that holds `path`."""
         self._find(path)

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
+from everlog.metadata.records import METADATA_LEVEL, METADATA_VERSION
 from everlog.model.errors import ErrorCode
 from everlog.wire.messages.api_versions import (
     ApiVersion,
@@ -19,6 +20,9 @@ from everlog.wire.messages.api_versions import (
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
+
+SUPPORTED_FEATURES = {METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL)}
+"""Feature to the levels that this broker can work at."""
 
 _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 _FIRST_WITH_CLIENT_SOFTWARE = 3
@@ -62,7 +66,7 @@ def served(broker: "Broker", version: int) -> ApiVersionsResponse:
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in sorted(broker.supported_features.items())
+            for name, (low, high) in sorted(SUPPORTED_FEATURES.items())
             if low > 0 or version >= _FIRST_WITH_FEATURES_FROM_0
         ],
         finalized_features_epoch=broker.image.features_offset,

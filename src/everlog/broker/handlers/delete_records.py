@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
 from everlog.model.errors import ErrorCode, Refused, StorageError
+from everlog.model.ids import Offset
 from everlog.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -42,7 +43,9 @@ def handle(broker: "Broker", request: DeleteRecordsRequest, exchange: Exchange) 
     broker.checkpoint_start_offsets(checkpointed)
 
 
-def _delete_in_one(broker: "Broker", topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete_in_one(
+    broker: "Broker", topic: str, wanted: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
     index = wanted.partition_index
     replica = broker.replicas.get(topic, index)
     if replica is None:
@@ -52,12 +55,17 @@ def _delete_in_one(broker: "Broker", topic: str, wanted: DeleteRecordsPartition)
     try:
         log = replica.opened()
         if not log.settings.cleanup_delete:
-            raise Refused(ErrorCode.POLICY_VIOLATION, f"{replica.name} is compacted, its records are not deleted by offset")
+            raise Refused(
+                ErrorCode.POLICY_VIOLATION,
+                f"{replica.name} is compacted, its records are not deleted by offset",
+            )
         end = replica.high_watermark
         offset = end if wanted.offset == HIGH_WATERMARK else wanted.offset
         if not 0 <= offset <= end:
-            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE, f"{replica.name} has offsets up to {end}, asked for {offset}")
-        log.move_start_to(offset)
+            raise Refused(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{replica.name} has offsets up to {end}, asked for {offset}"
+            )
+        log.move_start_to(Offset(offset))
     except Refused as refused:
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=refused.code)
     except StorageError:

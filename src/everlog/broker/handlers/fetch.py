@@ -59,9 +59,7 @@ def handle(broker: "Broker", request: FetchData, exchange: Exchange) -> None:
     try:
         context = broker.fetch_sessions.context(request, version >= FIRST_WITH_TOPIC_ID, now)
     except Refused as refused:
-        exchange.answer_parts(
-            write_fetch_answer(version, exchange.correlation_id, refused.code, 0, [])
-        )
+        exchange.answer_parts(write_fetch_answer(version, exchange.correlation_id, refused.code, 0, []))
         return
     answer = _read_all(broker, request, context)
     if (
@@ -125,7 +123,11 @@ def _read_one(
         if log is None or refused.code != ErrorCode.OFFSET_OUT_OF_RANGE:
             return FetchResult(wanted.partition, refused.code)
         return FetchResult(
-            wanted.partition, refused.code, replica.high_watermark, replica.last_stable_offset, log.start_offset
+            wanted.partition,
+            refused.code,
+            replica.high_watermark,
+            replica.last_stable_offset,
+            log.start_offset,
         )
     except CorruptDataError as error:
         broker.found_corruption(replica, error)
@@ -140,8 +142,7 @@ def _read_replica(
     check_leader_epoch(replica, wanted.leader_epoch)
     log = replica.log or replica.opened()
     end = log.end_offset
-    unstable = log.first_unstable_offset
-    stable = end if unstable is None else unstable
+    stable = log.last_stable_offset(end)
     offset = wanted.fetch_offset
     start = log.start_offset
     if wanted.last_fetched_epoch >= 0:
@@ -162,7 +163,7 @@ def _read_replica(
     records = log.read(offset, most, limit, at_least_one=nothing_yet)
     aborted: list[tuple[int, int]] | None = None
     if read_committed:
-        aborted = [] if records is None else log.aborted_between(offset, limit)
+        aborted = [] if records is None else [entry[:2] for entry in log.aborted_between(offset, limit)]
     return FetchResult(wanted.partition, 0, end, stable, start, aborted, records)
 
 

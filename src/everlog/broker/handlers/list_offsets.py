@@ -11,6 +11,7 @@ from everlog.broker.exchange import Exchange
 from everlog.broker.leadership import check_leader_epoch
 from everlog.broker.replicas import Replica
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
+from everlog.model.ids import Offset, Timestamp
 from everlog.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -96,9 +97,9 @@ def _find(replica: Replica, timestamp: int, read_committed: bool) -> _Found:
 
 
 def _at_time(replica: Replica, timestamp: int, read_committed: bool) -> _Found:
-    found = replica.opened().offset_for_time(timestamp)
     visible = replica.last_stable_offset if read_committed else replica.high_watermark
-    if found is None or found.offset >= visible:
+    found = replica.opened().offset_for_time(Timestamp(timestamp), Offset(visible))
+    if found is None:
         return _NOTHING
     return _Found(found.offset, found.timestamp, found.leader_epoch)
 
@@ -114,7 +115,7 @@ def _earliest(replica: Replica, _read_committed: bool) -> _Found:
 
 
 def _max_timestamp(replica: Replica, _read_committed: bool) -> _Found:
-    found = replica.opened().offset_of_max_timestamp()
+    found = replica.opened().offset_of_max_timestamp(Offset(replica.high_watermark))
     return _NOTHING if found is None else _Found(found.offset, found.timestamp, found.leader_epoch)
 
 

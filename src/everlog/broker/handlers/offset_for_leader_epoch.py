@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from everlog.broker.exchange import Exchange
 from everlog.broker.leadership import check_leader_epoch
 from everlog.model.errors import ErrorCode, Refused, StorageError
+from everlog.model.ids import LeaderEpoch
 from everlog.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -46,5 +47,5 @@ def _answer_one(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) 
         return EpochEndOffset(partition=wanted.partition, error_code=refused.code)
     except StorageError:
         return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
-    epoch, end_offset = log.epochs.end_offset_for(wanted.leader_epoch, log.end_offset)
+    epoch, end_offset = log.epochs.end_offset_for(LeaderEpoch(wanted.leader_epoch), log.end_offset)
     return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)

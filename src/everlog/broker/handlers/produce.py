@@ -6,6 +6,7 @@ flexible, 10 hints at the leader, 12 lets a transaction begin with its first pro
 The batch is checked, stamped and appended as it came; it is never taken apart into records here.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
@@ -42,7 +43,9 @@ def handle(broker: "Broker", request: ProduceData, exchange: Exchange) -> None:
     for topic, partitions in request.topics:
         topic_results: list[ProduceResult] = []
         results.append((topic, topic_results))
-        held = broker.replicas.by_name.get(topic) if isinstance(topic, str) else broker.replicas.by_id.get(topic)
+        held = (
+            broker.replicas.by_name.get(topic) if isinstance(topic, str) else broker.replicas.by_id.get(topic)
+        )
         for index, records in partitions:
             replica = None if held is None else held.get(index)
             if replica is None:
@@ -53,13 +56,15 @@ def handle(broker: "Broker", request: ProduceData, exchange: Exchange) -> None:
                 if acks == -1 and replica.min_insync > 1:
                     raise _too_few_replicas(replica)
                 log = replica.log or replica.opened()
+                if broker.housekeeping.without_room and replica.directory in broker.housekeeping.without_room:
+                    raise StorageError(f"{replica.directory} has no room for more records")
                 appended = log.append(batch, replica.leader_epoch, wall, _CLIENT)
             except (Refused, CorruptDataError, StorageError) as error:
                 topic_results.append(_refused(index, replica, error))
                 continue
             if replica.watchers and not appended.duplicate:
                 broker.parked.appended(replica, batch.size)
-            if appended.ack_after_sync and acks != 0:
+            if appended.wait_for_sync and acks != 0:
                 pending.append((log, appended, topic_results, len(topic_results)))
             topic_results.append(
                 ProduceResult(index, 0, appended.base_offset, appended.append_time, log.start_offset)
@@ -89,7 +94,7 @@ def _answer_after_sync(
 ) -> None:
     missing = len(pending)
 
-    def ended(durable: bool, topic_results: list[ProduceResult], at: int) -> None:
+    def ended(topic_results: list[ProduceResult], at: int, durable: bool) -> None:
         nonlocal missing
         if not durable:
             topic_results[at] = _refusal(topic_results[at].partition, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -98,12 +103,8 @@ def _answer_after_sync(
             _answer(exchange, acks, results)
 
     for log, appended, topic_results, at in pending:
-        broker.group_commit.wait(
-            log,
-            appended.last_offset + 1,
-            broker.sync_due_at(log),
-            lambda durable, topic_results=topic_results, at=at: ended(durable, topic_results, at),
-        )
+        waiter = partial(ended, topic_results, at)
+        broker.group_commit.wait(log, appended.last_offset + 1, log.sync_due_at, waiter)
 
 
 def _only_batch(records: memoryview | None, version: int) -> BatchView:

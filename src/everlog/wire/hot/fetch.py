@@ -5,6 +5,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from everlog.model.errors import ProtocolError
+from everlog.model.ids import NO_EPOCH, LeaderEpoch, Offset
 from everlog.ports.files import FileSlice
 from everlog.wire.hot.reading import (
     INT32,
@@ -45,9 +46,9 @@ class FetchPartition(NamedTuple):
 
     topic: Topic
     partition: int
-    leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int
+    leader_epoch: LeaderEpoch
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch
     start_offset: int
     max_bytes: int
 
@@ -156,7 +157,7 @@ def _read_topics(frame: memoryview, at: int, version: int) -> tuple[list[FetchPa
         partition_count, at = read_count(frame, at, 16, "partitions")
         within_budget(len(partitions) + partition_count, "partitions")
         for _ in range(partition_count):
-            epoch, last_epoch, start = -1, -1, -1
+            epoch, last_epoch, start = NO_EPOCH, NO_EPOCH, -1
             if flexible:
                 index, epoch, offset, last_epoch, start, limit = _PARTITION_V12.unpack_from(frame, at)
                 at = skip_tags(frame, at + 32)
