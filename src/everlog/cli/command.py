@@ -9,6 +9,8 @@ import click
 from everlog.cli.lazy import write_examples
 from everlog.cli.output import Report, show
 
+JSON_HELP = "Print JSON for programs."
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -46,18 +48,17 @@ def command(name: str, *, examples: str) -> Callable[[Callable[..., Report]], cl
     """Declare a command that returns a Report; it gets the option `--json`."""
 
     def declare(function: Callable[..., Report]) -> click.Command:
-        @json_option
         @wraps(function)
         def run(*args: Any, as_json: bool, **options: Any) -> int:
             return show(function(*args, **options), command_name(), as_json=as_json)
 
-        return bare_command(name, examples=examples)(run)
+        declared = bare_command(name, examples=examples)(run)
+        declared.params.append(click.Option(["--json", "as_json"], is_flag=True, help=JSON_HELP))
+        return declared
 
     return declare
 
 
 def json_option(function: Function) -> Function:
     """Add `--json`, which arrives as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for programs.")(
-        function
-    )
+    return click.option("--json", "as_json", is_flag=True, help=JSON_HELP)(function)

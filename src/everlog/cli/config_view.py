@@ -70,8 +70,8 @@ def describe(
         described = Admin(cluster).describe_configs([resource], list(keys) or None, documentation=docs)
     found = described[0]
     if found.error is not None:
-        data = {"kind": kind, "name": name, "configs": [], "error": error_shape(found.error)}
-        return Report(data, errors=[str(found.error)])
+        nothing: dict[str, object] = {"kind": kind, "name": name, "configs": []}
+        return Report({**nothing, "error": error_shape(found.error)}, errors=[str(found.error)])
     entries = [
         entry
         for entry in found.entries

@@ -46,7 +46,7 @@ $ everlog consume orders -o @2026-01-31T08:00:30m --json  # half an hour of them
 @click.option(
     "--format", "form", default=DEFAULT_FORMAT, show_default=True, help="How to print a record; see below."
 )
-@click.option("-n", "--count", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
 @click.option(
     "-e/-F",
     "--exit-at-end/--follow",

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -42,7 +42,7 @@ PARTITIONS = 3
 START_SECONDS = 30.0
 STOP_SECONDS = 15.0
 
-_DISHES = {
+_PRICES = {
     "margherita": 950,
     "ramen": 1450,
     "falafel": 820,
@@ -61,17 +61,20 @@ def sample_orders(count: int, seed: int = 7) -> Iterator[tuple[bytes, bytes]]:
     chance = random.Random(seed)
     for number in range(count):
         customer = f"customer-{int(chance.paretovariate(1.2)) % 5000:04d}"
-        items = [
-            {"dish": dish, "quantity": chance.choice((1, 1, 1, 2, 3)), "price_cents": _DISHES[dish]}
-            for dish in chance.sample(sorted(_DISHES), k=chance.randint(1, 3))
-        ]
+        dishes = {
+            dish: chance.choice((1, 1, 1, 2, 3))
+            for dish in chance.sample(sorted(_PRICES), k=chance.randint(1, 3))
+        }
         order = {
             "order_id": f"{number:08d}",
             "customer": customer,
             "city": chance.choice(_CITIES),
             "status": chance.choices(_STATUSES, _STATUS_WEIGHTS)[0],
-            "items": items,
-            "total_cents": sum(item["quantity"] * item["price_cents"] for item in items),
+            "items": [
+                {"dish": dish, "quantity": quantity, "price_cents": _PRICES[dish]}
+                for dish, quantity in dishes.items()
+            ],
+            "total_cents": sum(_PRICES[dish] * quantity for dish, quantity in dishes.items()),
         }
         yield customer.encode(), json.dumps(order, separators=(",", ":")).encode()
 
@@ -103,7 +106,12 @@ class ReadBack:
 
 @click.command()
 @click.option(
-    "--count", type=click.IntRange(min=1), default=50_000, show_default=True, help="How many orders."
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=50_000,
+    show_default=True,
+    help="How many orders.",
 )
 @click.option("--exit", "exits", is_flag=True, help="End after the summary instead of serving on.")
 def main(*, count: int, exits: bool) -> None:
@@ -129,7 +137,7 @@ def main(*, count: int, exits: bool) -> None:
 
 
 @contextmanager
-def _broker() -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def _broker() -> Generator[tuple["subprocess.Popen[str]", str]]:
     """Run `everlog up` in a directory of its own; at the end both go."""
     directory = tempfile.mkdtemp(prefix="everlog-demo-")
     log_path = os.path.join(directory, "broker.log")

@@ -97,3 +97,7 @@ def _run(args: list[str] | None) -> int:
 
 def _say(message: str) -> None:
     click.echo(f"error: {message}", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -63,59 +63,38 @@ def key_values(pairs: tuple[str, ...], what: str) -> dict[str, str]:
     return read
 
 
-class CodecChoice(click.ParamType):
-    """The name of a compression codec, which arrives as a `Codec`."""
+def _codec(_ctx: click.Context, _param: click.Parameter, name: str) -> object:
+    from everlog.records.compression import Codec
 
-    name = "codec"
-    names = ("none", "gzip", "snappy", "lz4", "zstd")
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """How the help shows what may be given."""
-        return f"[{'|'.join(self.names)}]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn a name into the codec."""
-        from everlog.records.compression import Codec
-
-        if isinstance(value, Codec):
-            return value
-        if value not in self.names:
-            self.fail(f"{value!r} is not a codec: expected one of {', '.join(self.names)}", param, ctx)
-        return Codec[value.upper()]
+    return Codec[name.upper()]
 
 
 def codec_option(function: Function) -> Function:
     """Add `--codec`, which arrives as a `Codec`."""
     return click.option(
-        "--codec", type=CodecChoice(), default="none", show_default=True, help="Compression."
+        "--codec",
+        type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+        default="none",
+        show_default=True,
+        callback=_codec,
+        help="Compression.",
     )(function)
 
 
-class AcksChoice(click.ParamType):
-    """`all`, 1 or 0, which arrives as the number on the wire."""
+_ACKS = {"all": -1, "1": 1, "0": 0}
 
-    name = "acks"
-    numbers: ClassVar[dict[str, int]] = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """How the help shows what may be given."""
-        return "[all|1|0]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Turn a word into the number."""
-        if isinstance(value, int):
-            return value
-        if value not in self.numbers:
-            self.fail(f"{value!r} cannot be acks: expected all, 1 or 0", param, ctx)
-        return self.numbers[value]
+def _acks(_ctx: click.Context, _param: click.Parameter, word: str) -> int:
+    return _ACKS[word]
 
 
 def acks_option(function: Function) -> Function:
-    """Add `--acks`, which arrives as -1, 1 or 0."""
+    """Add `--acks`, which arrives as the number on the wire: -1 for all, 1 or 0."""
     return click.option(
         "--acks",
-        type=AcksChoice(),
+        type=click.Choice(list(_ACKS)),
         default="all",
         show_default=True,
+        callback=_acks,
         help="Who must have a record: all, the leader, none.",
     )(function)

@@ -29,7 +29,11 @@ $ everlog perf consume perf-test --records 500000 --raw --fetch-bytes 4194304
 @command("consume", examples=EXAMPLES)
 @click.argument("topic", shell_complete=complete_topics)
 @click.option(
-    "-n", "--records", type=click.IntRange(min=1), help="Stop after so many.  [default: all there are]"
+    "-n",
+    "--records",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop after so many.  [default: all there are]",
 )
 @click.option(
     "-o", "--offset", default="start", show_default=True, help="Where to begin, as in `everlog consume`."
@@ -38,6 +42,7 @@ $ everlog perf consume perf-test --records 500000 --raw --fetch-bytes 4194304
 @click.option(
     "--fetch-bytes",
     type=click.IntRange(min=1),
+    metavar="N",
     default=1048576,
     show_default=True,
     help="The most of one partition in an answer.",

@@ -32,16 +32,36 @@ $ everlog perf latency perf-test --count 10000 --rate 1000 --acks 1 --json
 @command("latency", examples=EXAMPLES)
 @click.argument("topic", shell_complete=complete_topics)
 @click.option(
-    "-n", "--count", type=click.IntRange(min=1), default=2000, show_default=True, help="How many records."
+    "-n",
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=2000,
+    show_default=True,
+    help="How many records.",
 )
 @click.option(
-    "-s", "--size", type=click.IntRange(min=0), default=100, show_default=True, help="Bytes of each value."
+    "-s",
+    "--size",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=100,
+    show_default=True,
+    help="Bytes of each value.",
 )
 @click.option(
-    "--rate", type=click.IntRange(min=1), help="Records a second.  [default: each after the one before]"
+    "--rate",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Records a second.  [default: each after the one before]",
 )
 @click.option(
-    "--warm-up", type=click.IntRange(min=0), default=100, show_default=True, help="Not counted, at first."
+    "--warm-up",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=100,
+    show_default=True,
+    help="Not counted, at first.",
 )
 @acks_option
 @bootstrap_option

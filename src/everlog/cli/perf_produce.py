@@ -66,17 +66,39 @@ class Meter:
 @command("produce", examples=EXAMPLES)
 @click.argument("topic", shell_complete=complete_topics)
 @click.option(
-    "-n", "--records", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many."
+    "-n",
+    "--records",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=100_000,
+    show_default=True,
+    help="How many.",
 )
 @click.option(
-    "-s", "--size", type=click.IntRange(min=0), default=100, show_default=True, help="Bytes of each value."
+    "-s",
+    "--size",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=100,
+    show_default=True,
+    help="Bytes of each value.",
 )
-@click.option("--rate", type=click.IntRange(min=1), help="At most so many records a second.")
+@click.option("--rate", type=click.IntRange(min=1), metavar="N", help="At most so many records a second.")
 @click.option(
-    "--batch-bytes", type=click.IntRange(min=1), default=65536, show_default=True, help="Size of a batch."
+    "--batch-bytes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=65536,
+    show_default=True,
+    help="Size of a batch.",
 )
 @click.option(
-    "--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="If it must be created."
+    "--partitions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="If it must be created.",
 )
 @click.option("--idempotent", is_flag=True, help="No duplicates from retries; needs acks=all.")
 @codec_option

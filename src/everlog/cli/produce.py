@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
 import click
@@ -62,7 +62,9 @@ class Tally:
 @command("produce", examples=EXAMPLES)
 @click.argument("topic", shell_complete=complete_topics)
 @click.option("-k", "--key-separator", metavar="TEXT", help="What divides key and value in a line.")
-@click.option("-p", "--partition", type=click.IntRange(min=0), help="Send all to this partition.")
+@click.option(
+    "-p", "--partition", type=click.IntRange(min=0), metavar="N", help="Send all to this partition."
+)
 @click.option(
     "-H", "--header", "headers", multiple=True, metavar="KEY=VALUE", help="For every record; repeatable."
 )
@@ -83,7 +85,12 @@ class Tally:
 @click.option("--tombstones", is_flag=True, help="An empty value is null: it deletes the key when compacted.")
 @click.option("--idempotent", is_flag=True, help="No duplicates from retries; needs acks=all.")
 @click.option(
-    "--batch-bytes", type=click.IntRange(min=1), default=16384, show_default=True, help="Size of a batch."
+    "--batch-bytes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=16384,
+    show_default=True,
+    help="Size of a batch.",
 )
 @click.option("--create", is_flag=True, help="Let the broker create the topic if it is missing.")
 @codec_option
@@ -193,7 +200,7 @@ def _report(topic: str, tally: Tally, problem: EverlogError | None) -> Report:
 
 
 @contextlib.contextmanager
-def _input(path: str | None) -> Iterator[int]:
+def _input(path: str | None) -> Generator[int]:
     if path is None:
         yield sys.stdin.fileno()
         return

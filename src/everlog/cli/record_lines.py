@@ -90,11 +90,12 @@ def _headers(shape: object) -> tuple[Header, ...]:
 
 
 def _header(entry: object) -> Header:
-    match entry:
-        case {"key": str() as name, "value": value}:
-            return name, bytes_from_shape(cast(object, value))
-        case _:
-            raise ValueError(f"header {entry!r}: expected an object with key and value")
+    if isinstance(entry, dict):
+        fields = cast(dict[str, object], entry)
+        name = fields.get("key")
+        if isinstance(name, str) and "value" in fields:
+            return name, bytes_from_shape(fields["value"])
+    raise ValueError(f"header {entry!r}: expected an object with key and value")
 
 
 def record_shape(place: TopicPartition, record: Record) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from base64 import b64decode, b64encode
 from datetime import UTC, datetime
+from typing import cast
 
 from everlog.model.errors import EverlogError, Refused
 
@@ -26,15 +27,16 @@ def bytes_shape(data: bytes | None) -> str | dict[str, str] | None:
 
 def bytes_from_shape(shape: object) -> bytes | None:
     """Read what `bytes_shape` wrote; ValueError for anything else."""
-    match shape:
-        case None:
-            return None
-        case str():
-            return shape.encode()
-        case {"base64": str() as packed, **others} if not others:
+    if shape is None:
+        return None
+    if isinstance(shape, str):
+        return shape.encode()
+    if isinstance(shape, dict):
+        fields = cast(dict[str, object], shape)
+        packed = fields.get("base64")
+        if len(fields) == 1 and isinstance(packed, str):
             return b64decode(packed, validate=True)
-        case _:
-            raise ValueError("expected a string, null, or an object with the one field base64")
+    raise ValueError("expected a string, null, or an object with the one field base64")
 
 
 def time_text(timestamp: int) -> str:

@@ -25,12 +25,17 @@ $ everlog topic create audit --replication-factor 3 --dry-run
 @command("create", examples=CREATE_EXAMPLES)
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC…")
 @click.option(
-    "-p", "--partitions", type=click.IntRange(min=1), help="How many.  [default: the broker's num.partitions]"
+    "-p",
+    "--partitions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many.  [default: the broker's num.partitions]",
 )
 @click.option(
     "-r",
     "--replication-factor",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Copies of each.  [default: the broker's default.replication.factor]",
 )
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting; repeatable.")
@@ -153,8 +158,8 @@ def delete(
             ]
             there = [name for name, code in found if code is ErrorCode.NONE]
             lines = [Line(f"would delete topic {name}") for name in there]
-            shapes = [{"name": name, "deleted": False, "error": None} for name in there]
-            return Report({"dry_run": True, "topics": shapes}, lines, errors)
+            spared = [{"name": name, "deleted": False, "error": None} for name in there]
+            return Report({"dry_run": True, "topics": spared}, lines, errors)
         if not confirm(f"Delete {', '.join(names)} and all records in them?", yes=yes):
             raise click.Abort
         results = admin.delete_topics(names)
@@ -181,7 +186,11 @@ $ everlog topic add-partitions orders --total 12 --dry-run
 @command("add-partitions", examples=ADD_EXAMPLES)
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
 @click.option(
-    "--total", type=click.IntRange(min=1), required=True, help="How many partitions there shall be."
+    "--total",
+    type=click.IntRange(min=1),
+    metavar="N",
+    required=True,
+    help="How many partitions there shall be.",
 )
 @dry_run_option
 @bootstrap_option
@@ -196,7 +205,7 @@ def add_partitions(*, name: str, total: int, dry_run: bool, bootstrap: str, time
     lines = [
         Line(f"topic {result.name} {would} {total} partitions") for result in results if not result.error
     ]
-    data = {
+    data: dict[str, object] = {
         "dry_run": dry_run,
         "topic": name,
         "partitions": total,

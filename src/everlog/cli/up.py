@@ -20,7 +20,14 @@ DEFAULT_DIR = "everlog-data"
 
 
 @bare_command("up", examples=EXAMPLES)
-@click.option("--brokers", type=click.IntRange(min=1), default=1, show_default=True, help="How many brokers.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="How many brokers.",
+)
 @click.option(
     "--dir",
     "directory",
@@ -31,6 +38,7 @@ DEFAULT_DIR = "everlog-data"
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
+    metavar="N",
     default=9092,
     show_default=True,
     help="Port for clients; 0 takes any that is free.",
