@@ -1,4 +1,4 @@
-"""Byte for byte against the codec inside kafka-python, a second opinion, in both directions (mission C1)."""
+"""Byte for byte against the codec inside kafka-python, a second opinion, in both directions."""
 
 import pkgutil
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Byte for byte against kio, an independent codec of Kafka 4.3, in both directions (mission C1).
+"""Byte for byte against kio, an independent codec of Kafka 4.3, in both directions.
 
 Our bytes must give the same values there, field by field, and those values must give the same bytes and be
 read back by us. What kio does not have (4.4's new versions, records of the logs) is left to the round trip.

@@ -1,4 +1,4 @@
-"""Every message in every version comes back from its bytes as it went in (mission C1)."""
+"""Every message in every version comes back from its bytes as it went in."""
 
 from typing import Any
 

@@ -4,7 +4,6 @@ Arrays of fixed-size primitives go into the run too, so that a partition with it
 Lengths in flexible versions take one byte nearly always; a run with a longer one goes to `pack_long`.
 """
 
-import struct as structs
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -15,7 +14,6 @@ from everlog.wire.source import LETTERS, Source
 
 _NAMESPACE: Final[Mapping[str, object]] = {
     "NO_UUID": NO_UUID,
-    "pack": structs.pack,
     "pack_long": primitives.pack_long,
     "uvarint": primitives.uvarint,
     "no_such_field": primitives.no_such_field,
@@ -32,6 +30,8 @@ class _Item(NamedTuple):
     long_value: str
     short_if: str
     field: str
+    elements: str = ""
+    """For an array, the variable with its count, which decides on the form."""
 
 
 def encoder_source(schema: Schema, version: int) -> Source:
@@ -74,8 +74,9 @@ class _Maker:
         values = ", ".join(item.value for item in run if item.value)
         if form == "x":
             call = r"b'\0'"
-        elif "{" in form:
-            call = f"pack(f'>{form}', {values})"
+        elif counts := [item.elements for item in run if item.elements]:
+            packers = self.out.bind("k", primitives.ArrayPackers(form, 1 if self.flexible else 0))
+            call = f"{packers}[{', '.join(counts)},]({values})"
         else:
             call = f"{self.out.packer(form, 'pack')}({values})"
         short = " and ".join(item.short_if for item in run if item.short_if)
@@ -201,12 +202,12 @@ class _Maker:
         """Put an array of fixed-size primitives into the run, count and all."""
         letter = LETTERS[type_name]
         field = self.out.field
+        values = f"{count}, *{items}"
         if self.flexible:
-            form = f"B{{len({items})}}{letter}"
-            self.run.append(_Item(form, f"{count}, *{items}", f"#{letter}", value, f"{count} < 128", field))
+            short_if = f"{count} < 128"
+            self.run.append(_Item(f"B{{}}{letter}", values, f"#{letter}", value, short_if, field, count))
         else:
-            form = f"i{{len({items})}}{letter}"
-            self.run.append(_Item(form, f"{count}, *{items}", "", "", "", field))
+            self.run.append(_Item(f"i{{}}{letter}", values, "", "", "", field, count))
 
     def tags(self, fields: list[Field], source: str, path: str) -> None:
         """Emit the section of tagged fields that ends a struct: those that are not at their default."""

@@ -5,7 +5,7 @@ may be slow. Readers raise Malformed, which `wire.codec` turns into a ProtocolEr
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from everlog.model.errors import EverlogError
@@ -15,6 +15,8 @@ MAX_TAGS: Final = 1000
 
 MAX_STRING: Final = 32767
 """Bytes of a string; Kafka keeps to what an int16 can say in flexible versions too."""
+
+_PACKERS_KEPT: Final = 256
 
 
 class UnencodableError(EverlogError):
@@ -138,6 +140,25 @@ def pack_long(form: str, *values: object) -> bytes:
         else:
             out.append(struct.pack(f">{letter}" if letter != "u" else "16s", value))
     return b"".join(out)
+
+
+class ArrayPackers(dict[tuple[int, ...], Callable[..., bytes]]):
+    """The `struct` calls for a run that holds arrays, by the counts of these; each is made when it is missed.
+
+    `plus` is what a count has more than its array, as compact ones do. A null array has no elements.
+    """
+
+    def __init__(self, form: str, plus: int) -> None:
+        super().__init__()
+        self._form = form
+        self._plus = plus
+
+    def __missing__(self, counts: tuple[int, ...]) -> Callable[..., bytes]:
+        if len(self) >= _PACKERS_KEPT:
+            self.clear()
+        form = self._form.format(*(max(0, count - self._plus) for count in counts))
+        packer = self[counts] = struct.Struct(">" + form).pack
+        return packer
 
 
 def no_such_field(value: object) -> UnencodableError:

@@ -1,4 +1,4 @@
-"""Headers, frames and refusals of the codec, on bytes written out by hand (missions C1, O5)."""
+"""Headers, frames and refusals of the codec, on bytes written out by hand (mission O5)."""
 
 import pytest
 

@@ -1,5 +1,7 @@
-"""What is generated is what is committed, and the table of APIs is what the schemas say (mission C1)."""
+"""What is generated is what is committed, and the table of APIs is what the schemas say."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from everlog import wire
@@ -59,3 +61,34 @@ def test_what_is_advertised_differs_from_what_is_read_in_two_apis() -> None:
     }
 
     assert differing == {"Produce": (0, 13), "InitProducerId": (0, 5)}
+
+
+def test_a_generated_module_imports_nothing_that_takes_time() -> None:
+    imports = {
+        line.split()[1]
+        for path, content in generate().items()
+        if path.startswith("messages/")
+        for line in content.splitlines()
+        if line.startswith(("from ", "import "))
+    }
+
+    assert imports == {"__future__", "typing", "everlog.model.ids", "everlog.wire.message"}
+
+
+def test_a_start_pays_for_no_message_and_no_schema_that_it_does_not_use() -> None:
+    program = "import sys, everlog.wire.codec; print(*sys.modules)"
+    environment = {"PYTHONPATH": str(ROOT.parent.parent)}
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    ).stdout.split()
+
+    assert "everlog.wire.codec" in loaded
+    assert not [
+        name for name in loaded if name.startswith(("everlog.wire.messages", "everlog.wire.schemas."))
+    ]
