@@ -19,7 +19,7 @@ from sys import modules
 from types import FunctionType
 from typing import Final, NamedTuple, TypeVar, cast
 
-from everlog.model.errors import ProtocolError
+from everlog.model.errors import ErrorCode, ProtocolError
 from everlog.wire import decoding, encoding, schemas
 from everlog.wire.apis import Api, ApiKey, api_of
 from everlog.wire.message import Message, Records
@@ -51,6 +51,7 @@ _M = TypeVar("_M", bound=Message)
 _Decoder = Callable[[Records, int, int], Message]
 _Encoder = Callable[[Message, Callable[[Records], object]], None]
 
+_UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _REQUEST_START: Final = struct.Struct(">hhih")
 _INT32: Final = struct.Struct(">i")
 
@@ -127,7 +128,7 @@ def too_new_api_versions(correlation_id: int) -> bytes:
     Clients then ask again on the same connection, in a version that they find in it (KIP-511).
     """
     api = _api(ApiKey.API_VERSIONS)
-    body = struct.pack(">hihhh", 35, 1, api.key, api.min_version, api.max_version)
+    body = struct.pack(">hihhh", ErrorCode.UNSUPPORTED_VERSION, 1, api.key, api.min_version, api.max_version)
     return struct.pack(">ii", 4 + len(body), correlation_id) + body
 
 
@@ -165,8 +166,14 @@ def encode_request(message: Message, api_version: int, correlation_id: int, clie
 def decode_response(
     api_key: int, api_version: int, frame: Records, max_elements: int = MAX_ELEMENTS
 ) -> tuple[int, Message]:
-    """Return the correlation id of an answer, and the answer to a request of this key and version."""
+    """Return the correlation id of an answer, and the answer to a request of this key and version.
+
+    A broker that is older than an ApiVersions request answers it in version 0 with error 35 (KIP-511). That is
+    understood here, so check the error code before anything else.
+    """
     api = _api(api_key)
+    if api.key == ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
+        api_version = 0
     decode = _decoder(_message_type(api, "Response"), api_version)
     try:
         correlation_id: int

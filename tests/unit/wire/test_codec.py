@@ -89,10 +89,13 @@ def test_api_versions_in_a_version_to_come_is_answered_in_version_0() -> None:
     header = read_request_header(frame)
 
     assert is_too_new_api_versions(header)
-    assert decode_response(18, 0, too_new_api_versions(header.correlation_id)[4:]) == (
-        8,
-        ApiVersionsResponse(error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=5)]),
-    )
+    for asked in (0, 3, 5):
+        assert decode_response(18, asked, too_new_api_versions(header.correlation_id)[4:]) == (
+            8,
+            ApiVersionsResponse(
+                error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=5)]
+            ),
+        )
     known = read_request_header(encode_request(ApiVersionsRequest(), 5, 1, None)[4:])
     assert not is_too_new_api_versions(known)
 
