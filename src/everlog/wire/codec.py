@@ -168,8 +168,8 @@ def decode_response(
 ) -> tuple[int, Message]:
     """Return the correlation id of an answer, and the answer to a request of this key and version.
 
-    A broker that is older than an ApiVersions request answers it in version 0 with error 35 (KIP-511). That is
-    understood here, so check the error code before anything else.
+    A broker that is older than an ApiVersions request answers it in version 0 with error 35 (KIP-511). That
+    is understood here, so check the error code before anything else.
     """
     api = _api(api_key)
     if api.key == ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
