@@ -3,8 +3,11 @@
 Every test runs over the plain version and, where it is built, over the compiled one.
 """
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -171,3 +174,20 @@ def test_both_versions_refuse_with_the_same_words(case: str) -> None:
         skim_compiled(section, 3, NOON)
 
     assert str(plain.value) == str(compiled.value)
+
+
+@needs_kernel
+@pytest.mark.parametrize(("value", "loaded"), [("1", False), ("0", True), ("", True)])
+def test_the_environment_can_ask_for_the_plain_version(value: str, loaded: bool) -> None:
+    source = Path(__file__).parents[3] / "src"
+    program = "from everlog.records.skim import kernel_is_loaded, skim; print(kernel_is_loaded(), skim(b'', 0, 0)[0])"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(source), "EVERLOG_PURE_PYTHON": value},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+
+    assert done.stdout.split() == [str(loaded), "-1"]
