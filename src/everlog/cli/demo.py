@@ -60,7 +60,7 @@ def sample_orders(count: int, seed: int = 7) -> Iterator[tuple[bytes, bytes]]:
     """Yield the keys and values of orders: the customer, and the order as JSON."""
     chance = random.Random(seed)
     for number in range(count):
-        customer = f"customer-{int(chance.paretovariate(1.2)) % 5000:04d}"
+        customer = f"customer-{int(chance.expovariate(1 / 700)) % 5000:04d}"
         dishes = {
             dish: chance.choice((1, 1, 1, 2, 3))
             for dish in chance.sample(sorted(_PRICES), k=chance.randint(1, 3))

@@ -130,7 +130,7 @@ class FetchPlan:
             name = topic.topic or view.name_of(topic.topic_id) or ""
             for partition in topic.partitions:
                 place = TopicPartition(name, partition.partition_index)
-                if planned.asked.get(place) == self.positions.get(place):
+                if place in planned.asked and planned.asked[place] == self.positions[place]:
                     self._take_partition(place, partition, fetched)
         return fetched
 
