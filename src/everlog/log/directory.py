@@ -200,7 +200,7 @@ class LogDirectory:
 
     def _open_as(self, partition: TopicPartition, settings: LogSettings, opening: Opening) -> PartitionLog:
         log = PartitionLog(self._world, f"{self.path}/{partition}", partition, settings, opening)
-        log.before_lowering = self._write_recovery_points
+        log.before_lowering = self._offsets_lowered
         self._logs[partition] = log
         return log
 
@@ -282,12 +282,11 @@ class LogDirectory:
         except OSError as error:
             raise StorageError(f"{self.path} cannot be checkpointed: {error}") from error
 
-    def _write_recovery_points(self) -> None:
-        for partition, log in self._logs.items():
-            self._recovery_points[partition] = log.recovery_point
-        content = checkpoint.offsets_content(self._recovery_points)
+    def _offsets_lowered(self) -> None:
+        """Make recovery points and starts durable now, before a log is cut below them."""
+        plan = self.checkpoint_plan()
         try:
-            checkpoint.replace_file(self._files, f"{self.path}/{checkpoint.RECOVERY_POINTS}", content)
+            plan.run()
         except OSError as error:
             raise StorageError(f"{self.path} cannot be checkpointed: {error}") from error
 

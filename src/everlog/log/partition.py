@@ -107,7 +107,7 @@ class PartitionLog:
         self.removals = Removals(world.files)
         """The files of segments that are no longer part of the log."""
         self.before_lowering: Callable[[], None] | None = None
-        """Called once `recovery_point` was lowered and before the log is cut: it must be durable by then."""
+        """Called when `recovery_point` or `start_offset` was lowered, to make it durable before the cut."""
         recovered = loaded.segments if loaded.changed else []
         self._unsynced = Unsynced(world.files, world.clock, path, recovered)
         self._roll_after = FOREVER
@@ -170,7 +170,9 @@ class PartitionLog:
                 sent = self.producers.check(batch)
                 if sent is not None:
                     time = Timestamp(sent.timestamp) if settings.log_append_time else NO_TIMESTAMP
-                    return Appended(Offset(sent.first_offset), Offset(sent.last_offset), time, True, False)
+                    # The first answer may have been lost while its sync was still to come.
+                    wait = self._flushes and sent.last_offset >= self.recovery_point
+                    return Appended(Offset(sent.first_offset), Offset(sent.last_offset), time, True, wait)
         else:
             marker = self._admit(batch, origin)
             if origin is Origin.REPLICA:
@@ -366,9 +368,12 @@ class PartitionLog:
         if offset < self._bases[0]:
             self.restart_at(offset)
             return
-        self._lower_recovery_point(offset)
         try:
             at = search.segment_index(self._bases, offset)
+            first = self._segments[at].find(offset)
+            if first is not None:
+                offset = min(offset, Offset(first.base_offset))
+            self._lower_to(offset)
             self._drop_segments(at + 1)
             self._active.unseal()
             self.end_offset = self._active.truncate_to(offset)
@@ -380,12 +385,11 @@ class PartitionLog:
             self.failure = StorageError(f"{self.partition} cannot be cut at {offset}: {error}")
             raise self.failure from error
         self.epochs.truncate_end(self.end_offset)
-        self.start_offset = min(self.start_offset, self.end_offset)
         self._watch_age(self._clock.wall())
 
     def restart_at(self, offset: Offset) -> None:
         """Throw away all records and begin again at `offset`."""
-        self._lower_recovery_point(offset)
+        self._lower_to(offset)
         try:
             self._drop_segments(0)
             replay.drop_snapshots(self._files, self.path, Offset(-1))
@@ -403,11 +407,12 @@ class PartitionLog:
         self.epochs.truncate_end(Offset(0))
         self._watch_age(self._clock.wall())
 
-    def _lower_recovery_point(self, offset: Offset) -> None:
+    def _lower_to(self, offset: Offset) -> None:
         """Make it durable that nothing from `offset` on is, before other bytes take those places."""
         self._unsynced.begin_generation()
-        if self.recovery_point > offset:
-            self.recovery_point = offset
+        if self.recovery_point > offset or self.start_offset > offset:
+            self.recovery_point = min(self.recovery_point, offset)
+            self.start_offset = min(self.start_offset, offset)
             if self.before_lowering is not None:
                 self.before_lowering()
 

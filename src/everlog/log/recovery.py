@@ -71,6 +71,12 @@ def load_log(files: Files, path: str, settings: LogSettings, opening: Opening, w
     """
     bases = clear_leftovers(files, path)
     segments = _segments(files, path, bases, settings.index_interval_bytes)
+    durable = max(opening.start_offset, opening.recovery_point)
+    if segments and not opening.clean and segments[0].base_offset > durable:
+        # The crash took the name of a segment before this one. None of them was durable, and a log that
+        # lost its first records and kept later ones would not be a beginning of what was written.
+        _remove(files, segments)
+        segments = []
     made_new = not segments
     if made_new:
         segments = [Segment.create(files, path, opening.start_offset, settings.index_interval_bytes)]
@@ -237,8 +243,7 @@ class _Scan:
         if good_bytes == segment.size:
             return True
         self._report.cut_bytes += segment.size - good_bytes
-        segment.file.truncate(good_bytes)
-        segment.size = good_bytes
+        segment.cut_file(good_bytes)
         return False
 
     def _check(self, segment: Segment, batch: BatchView) -> None:

@@ -10,7 +10,7 @@ from everlog.log.scan import Header
 from everlog.log.settings import FOREVER
 from everlog.log.verified import VerifiedRanges
 from everlog.model.errors import CorruptDataError
-from everlog.model.ids import Offset
+from everlog.model.ids import NO_EPOCH, Offset
 from everlog.ports.files import File, Files
 from everlog.records.batch import BatchView
 
@@ -217,12 +217,10 @@ class Segment:
             return
         expected = int(self.base_offset)
         for position, batch in scan.batches(self.file, unproved, end):
+            # No epoch is known below a log start that a crash has taken back.
             epoch = epochs.epoch_at(Offset(batch.last_offset))
-            if (
-                batch.base_offset < expected
-                or batch.next_offset > self.end_offset
-                or batch.leader_epoch != epoch
-            ):
+            right_epoch = epoch in (NO_EPOCH, batch.leader_epoch)
+            if batch.base_offset < expected or batch.next_offset > self.end_offset or not right_epoch:
                 raise CorruptDataError(
                     f"{self.file.path} at position {position} has {batch}, expected offsets from {expected} "
                     f"up to {self.end_offset} in epoch {epoch}"
@@ -274,14 +272,19 @@ class Segment:
 
     # Cutting and aborted transactions
 
+    def cut_file(self, position: int) -> None:
+        """Cut the log file, durably: what came back after a crash might fit behind what is written next."""
+        self.file.truncate(position)
+        self.file.sync()
+        self.size = position
+
     def truncate_to(self, offset: Offset) -> Offset:
         """Cut the active segment at `offset`, or before the batch that holds it; returns the end."""
         assert not self.sealed
         first = self.find(offset)
         if first is not None:
             offset = min(offset, Offset(first.base_offset))
-            self.file.truncate(first.position)
-            self.size = first.position
+            self.cut_file(first.position)
             self.verified.cut(first.position)
             self.rebuild_indexes()
             self.indexes.rewrite()
