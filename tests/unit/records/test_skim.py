@@ -180,7 +180,7 @@ def test_both_versions_refuse_with_the_same_words(case: str) -> None:
 @pytest.mark.parametrize(("value", "loaded"), [("1", False), ("0", True), ("", True)])
 def test_the_environment_can_ask_for_the_plain_version(value: str, loaded: bool) -> None:
     source = Path(__file__).parents[3] / "src"
-    program = "from everlog.records.skim import kernel_is_loaded, skim; print(kernel_is_loaded(), skim(b'', 0, 0)[0])"
+    program = "from everlog.records.skim import *; print(kernel_is_loaded(), skim(b'', 0, 0).max_timestamp)"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONPATH": str(source), "EVERLOG_PURE_PYTHON": value},
