@@ -124,7 +124,7 @@ def batches_in(view: memoryview) -> Iterator[tuple[int, BatchView] | Damage]:
         length = _LENGTH.unpack_from(view, position + LENGTH_OFFSET)[0]
         size = length + LENGTH_OVERHEAD
         if length < MIN_BATCH_LENGTH or size > left:
-            what = "a torn tail" if length > left else "not a batch"
+            what = "a torn tail" if size > left else "not a batch"
             yield Damage(position, f"a batch says it has {size} bytes where {left} are left: {what}")
             return
         batch = BatchView(view[position : position + size])
