@@ -80,7 +80,12 @@ def test_setting_what_is_set_writes_nothing() -> None:
         (ORDERS, ("cleanup.policy", APPEND, "shred"), ErrorCode.INVALID_CONFIG, "shred"),
         (ORDERS, ("retention.ms", 9, "1"), ErrorCode.INVALID_REQUEST, "operation 9"),
         (topic_resource("x"), ("retention.ms", SET, "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "'x'"),
-        (BROKER_1, ("num.partitions", SET, "3"), ErrorCode.INVALID_REQUEST, "cannot change while a broker runs"),
+        (
+            BROKER_1,
+            ("num.partitions", SET, "3"),
+            ErrorCode.INVALID_REQUEST,
+            "cannot change while a broker runs",
+        ),
         (BROKER_1, ("no.such", SET, "3"), ErrorCode.INVALID_REQUEST, "no.such"),
         (ALL_BROKERS, ("log.retention.ms", SET, "x"), ErrorCode.INVALID_REQUEST, "is 'x'"),
         (ConfigResource(4, "01"), ("log.retention.ms", SET, "1"), ErrorCode.INVALID_REQUEST, "'01'"),
@@ -122,7 +127,10 @@ def test_a_resource_or_a_config_named_twice_is_refused() -> None:
     decision = ChangeConfigs(((ORDERS, (change,)), (ORDERS, (change,)))).decide(a_standing("orders"))
 
     assert [outcome and outcome.code for outcome in decision.reply] == [ErrorCode.INVALID_REQUEST] * 2
-    assert refused(ORDERS, ("retention.ms", SET, "5"), ("retention.ms", SET, "6"))[0] is ErrorCode.INVALID_REQUEST
+    assert (
+        refused(ORDERS, ("retention.ms", SET, "5"), ("retention.ms", SET, "6"))[0]
+        is ErrorCode.INVALID_REQUEST
+    )
 
 
 def test_validate_only_checks_and_writes_nothing() -> None:

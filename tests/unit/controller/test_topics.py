@@ -1,5 +1,7 @@
 """Topics and partitions: what is created, and each reason for which it is not (L1)."""
 
+from dataclasses import replace
+
 import pytest
 
 from everlog.controller.decisions import Refusal, Standing
@@ -7,7 +9,7 @@ from everlog.controller.partitions import CreatePartitions, MorePartitions
 from everlog.controller.placement import place, rack_alternated
 from everlog.controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicCreated, colliding
 from everlog.metadata.delta import apply
-from everlog.metadata.image import EMPTY_IMAGE, ClusterImage, TopicImage
+from everlog.metadata.image import EMPTY_IMAGE, TopicImage
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import BrokerId, Uuid
 from everlog.model.settings import BrokerSettings
@@ -28,14 +30,12 @@ def a_standing(
     partitions: int = 1,
 ) -> Standing:
     """A cluster with these brokers and topics."""
-    image = ClusterImage(
-        **{
-            **{name: getattr(EMPTY_IMAGE, name) for name in EMPTY_IMAGE.__slots__},
-            "brokers": {
-                BrokerId(number): a_broker_image(number, fenced=number in fenced)
-                for number in range(1, brokers + 1)
-            },
-        }
+    image = replace(
+        EMPTY_IMAGE,
+        brokers={
+            BrokerId(number): a_broker_image(number, fenced=number in fenced)
+            for number in range(1, brokers + 1)
+        },
     )
     standing = Standing(image, settings, SimRandom(5))
     if topics:
@@ -70,7 +70,9 @@ def test_a_new_topic_is_a_topic_record_then_its_configs_then_its_partitions() ->
 
 
 def test_partitions_and_replicas_are_the_defaults_unless_given() -> None:
-    standing = a_standing(brokers=3, settings=some_settings(num_partitions="4", default_replication_factor="2"))
+    standing = a_standing(
+        brokers=3, settings=some_settings(num_partitions="4", default_replication_factor="2")
+    )
 
     outcome = created(standing, NewTopic("orders"))
 
@@ -119,19 +121,31 @@ def test_no_topics_at_all_is_fine() -> None:
         (NewTopic("t", 2_147_483_647, 9), ErrorCode.INVALID_REPLICATION_FACTOR, "is 9"),
         (NewTopic("t", 1, assignments=((0, (1,)),)), ErrorCode.INVALID_REQUEST, "must be -1"),
         (NewTopic("t", assignments=((1, (1,)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "expected 0, 1, 2"),
-        (NewTopic("t", assignments=((0, (1,)), (0, (1,)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "each once"),
+        (
+            NewTopic("t", assignments=((0, (1,)), (0, (1,)))),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "each once",
+        ),
         (NewTopic("t", assignments=((0, ()),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "on 0 brokers"),
         (NewTopic("t", assignments=((0, (1, 1)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "twice"),
         (NewTopic("t", assignments=((0, (5,)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 5"),
         (NewTopic("t", configs=(("retention.ms", None),)), ErrorCode.INVALID_CONFIG, "no value"),
         (NewTopic("t", configs=(("retention.ms", "x"),)), ErrorCode.INVALID_CONFIG, "is 'x'"),
-        (NewTopic("t", configs=(("retenshun.ms", "1"),)), ErrorCode.INVALID_CONFIG, "did you mean retention.ms"),
+        (
+            NewTopic("t", configs=(("retenshun.ms", "1"),)),
+            ErrorCode.INVALID_CONFIG,
+            "did you mean retention.ms",
+        ),
         (
             NewTopic("t", configs=(("retention.ms", "1"), ("retention.ms", "2"))),
             ErrorCode.INVALID_CONFIG,
             "given twice",
         ),
-        (NewTopic("t", configs=(("remote.storage.enable", "true"),)), ErrorCode.INVALID_CONFIG, "tiered storage"),
+        (
+            NewTopic("t", configs=(("remote.storage.enable", "true"),)),
+            ErrorCode.INVALID_CONFIG,
+            "tiered storage",
+        ),
     ],
 )
 def test_each_reason_not_to_create_a_topic_has_its_code(topic: NewTopic, code: ErrorCode, says: str) -> None:
@@ -150,9 +164,11 @@ def test_a_name_given_twice_is_refused_once_and_not_created() -> None:
 
 
 def test_two_new_topics_that_collide_are_not_both_created() -> None:
-    reply = CreateTopics((NewTopic("a.b", 0), NewTopic("a_b"), NewTopic("a.b.c"), NewTopic("a.b_c"))).decide(
-        a_standing()
-    ).reply
+    reply = (
+        CreateTopics((NewTopic("a.b", 0), NewTopic("a_b"), NewTopic("a.b.c"), NewTopic("a.b_c")))
+        .decide(a_standing())
+        .reply
+    )
 
     assert isinstance(reply["a_b"], TopicCreated), "the other one was refused, so nothing collides"
     assert isinstance(reply["a.b.c"], TopicCreated)

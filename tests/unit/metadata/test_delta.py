@@ -116,7 +116,9 @@ def test_a_topic_made_and_removed_in_the_same_records_leaves_nothing() -> None:
 
 
 def test_a_config_set_to_null_is_not_set() -> None:
-    image = image_of(a_config("orders", "a", "1"), a_config("orders", "b", "2"), a_config("orders", "a", None))
+    image = image_of(
+        a_config("orders", "a", "1"), a_config("orders", "b", "2"), a_config("orders", "a", None)
+    )
 
     assert image.configs == {ConfigResource(ResourceType.TOPIC, "orders"): {"b": "2"}}
 
@@ -142,7 +144,9 @@ def test_a_named_leader_begins_a_new_leader_epoch_and_each_change_a_new_partitio
 
 def a_registration(epoch: int = 5) -> RegisterBrokerRecord:
     endpoint = BrokerEndpoint(name="PLAINTEXT", host="here", port=9092, security_protocol=0)
-    return RegisterBrokerRecord(broker_id=1, broker_epoch=epoch, end_points=[endpoint], rack=None, fenced=True)
+    return RegisterBrokerRecord(
+        broker_id=1, broker_epoch=epoch, end_points=[endpoint], rack=None, fenced=True
+    )
 
 
 def test_a_broker_is_active_once_it_is_unfenced() -> None:

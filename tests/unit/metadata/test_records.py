@@ -37,7 +37,9 @@ def test_a_feature_record_has_the_bytes_that_kafka_writes() -> None:
     "record",
     [
         TopicRecord(name="orders", topic_id=AN_ID),
-        PartitionRecord(partition_id=3, topic_id=AN_ID, replicas=[1, 2], isr=[1], leader=1, directories=[AN_ID]),
+        PartitionRecord(
+            partition_id=3, topic_id=AN_ID, replicas=[1, 2], isr=[1], leader=1, directories=[AN_ID]
+        ),
         PartitionChangeRecord(partition_id=3, topic_id=AN_ID, leader=2, isr=[2]),
         ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value=None),
         RemoveTopicRecord(topic_id=AN_ID),

@@ -26,10 +26,6 @@ LEAST = {"node.id": "1", "process.roles": "broker,controller"}
 NOTHING = Layers({}, {}, {})
 
 
-def settings_with(**given: str) -> object:
-    return broker_settings({**LEAST, **{key.replace("_", "."): value for key, value in given.items()}})
-
-
 def problem(given: dict[str, str]) -> str:
     with pytest.raises(ConfigError) as caught:
         broker_settings({**LEAST, **given})
@@ -54,7 +50,8 @@ def test_every_setting_says_what_it_means_in_a_sentence() -> None:
 
 def test_a_topic_has_the_settings_that_kafka_4_4_gives_it() -> None:
     assert set(TOPIC_SETTINGS) == {
-        "segment.bytes", "segment.ms", "segment.jitter.ms", "segment.index.bytes", "flush.messages", "flush.ms",
+        "segment.bytes", "segment.ms", "segment.jitter.ms", "segment.index.bytes", "flush.messages",
+        "flush.ms",
         "retention.bytes", "retention.ms", "max.message.bytes", "index.interval.bytes", "delete.retention.ms",
         "min.compaction.lag.ms", "max.compaction.lag.ms", "file.delete.delay.ms", "min.cleanable.dirty.ratio",
         "cleanup.policy", "unclean.leader.election.enable", "min.insync.replicas", "compression.type",
@@ -138,7 +135,11 @@ def test_a_topics_setting_in_a_brokers_file_is_an_error() -> None:
     [
         ("num.partitions", "many", "num.partitions is 'many', expected a whole number, at least 1"),
         ("num.partitions", "0", "num.partitions is '0', expected a whole number, at least 1"),
-        ("num.partitions", "2147483648", "num.partitions is '2147483648', expected a whole number, at least 1"),
+        (
+            "num.partitions",
+            "2147483648",
+            "num.partitions is '2147483648', expected a whole number, at least 1",
+        ),
         ("delete.topic.enable", "yes", "delete.topic.enable is 'yes', expected true or false"),
         ("log.cleaner.min.cleanable.ratio", "nan", "expected a number from 0 to 1"),
         ("log.cleanup.policy", "shred", "expected a comma-separated list of compact, delete"),
@@ -157,7 +158,11 @@ def test_a_topics_setting_in_a_brokers_file_is_an_error() -> None:
         ("listeners", "SSL://127.0.0.1:1", "this version serves no other"),
         ("advertised.listeners", "SSL://127.0.0.1:1", "expected one of the listeners' names: PLAINTEXT"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:9092", "expected an address that they can reach"),
-        ("inter.broker.listener.name", "SSL", "inter.broker.listener.name is 'SSL', expected one of PLAINTEXT"),
+        (
+            "inter.broker.listener.name",
+            "SSL",
+            "inter.broker.listener.name is 'SSL', expected one of PLAINTEXT",
+        ),
         ("controller.listener.names", "PLAINTEXT", "expected one that serves clients"),
         ("listener.security.protocol.map", "PLAINTEXT:FOO", "expected NAME:PROTOCOL"),
     ],
@@ -260,7 +265,9 @@ def test_compaction_lags_must_fit_each_other() -> None:
 def test_only_settings_that_may_change_do_change_while_running() -> None:
     settings = broker_settings({**LEAST, "log.retention.ms": "1"})
 
-    changed = settings.with_dynamic({"log.retention.ms": "2", "num.partitions": "9"}, {"log.retention.ms": "3"})
+    changed = settings.with_dynamic(
+        {"log.retention.ms": "2", "num.partitions": "9"}, {"log.retention.ms": "3"}
+    )
 
     assert changed.given["log.retention.ms"] == "3"
     assert changed[keys.NUM_PARTITIONS] == 1
