@@ -59,28 +59,45 @@ def read_records(batch: BatchView, max_bytes: int = DEFAULT_MAX_BYTES) -> list[R
 
 
 def _record_at(data: bytes, position: int, batch: BatchView, appended_at: int | None) -> tuple[Record, int]:
-    """Return the record that begins at `position`, and where it ends."""
+    """Return the record that begins at `position`, and where it ends.
+
+    The varints that are of one byte in most records are read in place: the calls would cost more than
+    all else here. Bytes that end too early show as an IndexError, or in the record's size.
+    """
     size, position = read_varint(data, position)
     end = position + size
     if size < 0 or end > len(data):
         raise CorruptDataError(f"its size is {size} where {len(data) - position} bytes are left")
-    timestamp_delta, position = read_varlong(data, position + 1)  # Behind a byte of unused attributes.
-    offset_delta, position = read_varint(data, position)
-    key, position = _nullable_at(data, position, end)
-    value, position = _nullable_at(data, position, end)
-    header_count, position = read_varint(data, position)
-    if not 0 <= header_count <= end - position:
-        raise CorruptDataError(f"it has {header_count} headers where {end - position} bytes are left")
-    headers = _NO_HEADERS
-    if header_count:
-        headers, position = _headers_at(data, position, end, header_count)
+    try:
+        position += 1  # Over a byte of unused attributes.
+        if (byte := data[position]) < 0x80:
+            timestamp_delta, position = (byte >> 1) ^ -(byte & 1), position + 1
+        else:
+            timestamp_delta, position = read_varlong(data, position)
+        if (byte := data[position]) < 0x80:
+            offset_delta, position = (byte >> 1) ^ -(byte & 1), position + 1
+        else:
+            offset_delta, position = read_varint(data, position)
+        key, position = _nullable_at(data, position, end)
+        value, position = _nullable_at(data, position, end)
+        headers = _NO_HEADERS
+        if data[position] == 0:
+            position += 1
+        else:
+            headers, position = _headers_at(data, position, end)
+    except IndexError:
+        raise CorruptDataError(f"a varint is cut off at byte {len(data)}") from None
     if position != end:
         raise CorruptDataError(f"its size is {size}, but {size + position - end} bytes make it up")
     timestamp = batch.base_timestamp + timestamp_delta if appended_at is None else appended_at
     return Record(batch.base_offset + offset_delta, timestamp, key, value, headers), end
 
 
-def _headers_at(data: bytes, position: int, end: int, count: int) -> tuple[tuple[Header, ...], int]:
+def _headers_at(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+    """Return the headers whose count stands at `position`, and where the last one ends."""
+    count, position = read_varint(data, position)
+    if not 0 <= count <= end - position:
+        raise CorruptDataError(f"it has {count} headers where {end - position} bytes are left")
     headers: list[Header] = []
     for _ in range(count):
         name, position = _nullable_at(data, position, end)
@@ -93,7 +110,10 @@ def _headers_at(data: bytes, position: int, end: int, count: int) -> tuple[tuple
 
 def _nullable_at(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     """Return the field whose length stands at `position`, and where it ends."""
-    length, position = read_varint(data, position)
+    if (byte := data[position]) < 0x80:
+        length, position = (byte >> 1) ^ -(byte & 1), position + 1
+    else:
+        length, position = read_varint(data, position)
     if length == -1:
         return None, position
     if not 0 <= length <= end - position:

@@ -13,17 +13,27 @@ VARLONG_BITS = 64
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
     """Return the 32-bit value at `position`, and the position behind it."""
-    # Nearly all are of one byte.
-    if position < len(data) and (byte := data[position]) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
+    # Nearly all are of one byte or two.
+    try:
+        if (low := data[position]) < 0x80:
+            return (low >> 1) ^ -(low & 1), position + 1
+        if (high := data[position + 1]) < 0x80:
+            return (low & 0x7F | high << 7) >> 1 ^ -(low & 1), position + 2
+    except IndexError:
+        pass  # Said in words below.
     return _read(data, position, VARINT_BITS)
 
 
 def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
     """Return the 64-bit value at `position`, and the position behind it."""
-    # Nearly all are of one byte.
-    if position < len(data) and (byte := data[position]) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
+    # Nearly all are of one byte or two.
+    try:
+        if (low := data[position]) < 0x80:
+            return (low >> 1) ^ -(low & 1), position + 1
+        if (high := data[position + 1]) < 0x80:
+            return (low & 0x7F | high << 7) >> 1 ^ -(low & 1), position + 2
+    except IndexError:
+        pass  # Said in words below.
     return _read(data, position, VARLONG_BITS)
 
 
