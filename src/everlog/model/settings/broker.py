@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TypeVar, cast
 
@@ -89,6 +88,9 @@ def broker_settings(given: Mapping[str, str]) -> BrokerSettings:
 
 def unknown_setting(key: str, known: Mapping[str, object], what: str = "setting") -> ConfigError:
     """The error for a key that is not in the table, with the nearest one that is."""
+    # Only a start that fails pays for it.
+    from difflib import get_close_matches
+
     near = get_close_matches(key, known, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
     if not near and key in TOPIC_SETTINGS:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from ipaddress import ip_address
 
 from everlog.model.errors import ConfigError
 
@@ -36,8 +35,11 @@ class Listener:
     @property
     def reachable_from_elsewhere(self) -> bool:
         """Whether other machines may get through to it; a host name counts unless it is localhost."""
-        if self.host == "localhost":
+        if self.host in {"localhost", "127.0.0.1", "::1"}:
             return False
+        # Most starts end above, and the module takes longer to load than all settings to read.
+        from ipaddress import ip_address
+
         try:
             return not ip_address(self.host).is_loopback
         except ValueError:
