@@ -26,8 +26,10 @@ class CheckpointPlan:
     files: Files
     directory: str
     contents: tuple[tuple[str, bytes], ...]
-    starts_written_for: tuple[PartitionLog, ...]
-    """The logs whose starts are among it, so that segments before them may go afterwards."""
+    starts: tuple[tuple[PartitionLog, Offset], ...]
+    """The logs whose segments wait for their new start to be durable, and what it is."""
+    departed: frozenset[TopicPartition]
+    """Partitions that are gone, and that the files on disk will not name any more."""
 
     def run(self) -> None:
         """Replace the files, each as a whole; OSError if the disk refused."""
@@ -84,6 +86,8 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         """The high watermarks of the last checkpoint; the broker keeps them up to date."""
         self._doomed: list[tuple[Instant, str]] = []
+        # Partitions that are gone while the files on disk may still say where they began and ended.
+        self._departed: set[TopicPartition] = set()
 
     # Opening
 
@@ -103,6 +107,10 @@ class LogDirectory:
                 self._doomed.append((now, f"{self.path}/{name}"))
             elif (partition := _partition_of(name)) is not None:
                 self._known[partition] = None
+        for offsets in self._offsets():
+            for partition in [partition for partition in offsets if partition not in self._known]:
+                del offsets[partition]
+                self._departed.add(partition)
 
     def _take_clean_marker(self) -> bool:
         path = f"{self.path}/{checkpoint.CLEAN_SHUTDOWN}"
@@ -178,6 +186,11 @@ class LogDirectory:
         assert partition not in self._known, partition
         path = f"{self.path}/{partition}"
         try:
+            if partition in self._departed:
+                # What the files say of the one that was deleted would be taken as said of this one.
+                plan = self.checkpoint_plan()
+                plan.run()
+                self.checkpointed(plan)
             self._files.make_dir(path)
             checkpoint.replace_file(
                 self._files,
@@ -216,9 +229,12 @@ class LogDirectory:
     def delete(self, partition: TopicPartition) -> None:
         """Take a partition out of use: its directory is renamed, durably, and removed after a while."""
         log = self._logs.pop(partition, None)
+        if log is not None:
+            log.retire()
         del self._known[partition]
-        for offsets in (self._recovery_points, self._start_offsets, self.high_watermarks):
+        for offsets in self._offsets():
             offsets.pop(partition, None)
+        self._departed.add(partition)
         doomed = f"{self.path}/{_deleted_name(partition, self._world.random.uuid())}"
         try:
             self._files.rename(f"{self.path}/{partition}", doomed)
@@ -253,6 +269,9 @@ class LogDirectory:
 
     # Checkpoints
 
+    def _offsets(self) -> tuple[dict[TopicPartition, Offset], ...]:
+        return self._recovery_points, self._start_offsets, self.high_watermarks
+
     def checkpoint_plan(self) -> CheckpointPlan:
         """The checkpoints as they stand: recovery points, log starts, high watermarks."""
         for partition, log in self._logs.items():
@@ -263,15 +282,16 @@ class LogDirectory:
             (checkpoint.LOG_STARTS, checkpoint.offsets_content(self._start_offsets)),
             (checkpoint.HIGH_WATERMARKS, checkpoint.offsets_content(self.high_watermarks)),
         )
-        waiting = tuple(log for log in self._logs.values() if log.removals.waiting)
-        return CheckpointPlan(self._files, self.path, contents, waiting)
+        waiting = tuple((log, log.start_offset) for log in self._logs.values() if log.removals.waiting)
+        return CheckpointPlan(self._files, self.path, contents, waiting, frozenset(self._departed))
 
     def checkpointed(self, plan: CheckpointPlan) -> None:
         """Take in that a plan was carried out: segments before the written starts are renamed to go."""
         now = self._world.clock.now()
-        for log in plan.starts_written_for:
+        self._departed -= plan.departed
+        for log, start_offset in plan.starts:
             if self._logs.get(log.partition) is log:
-                log.removals.shelve(Instant(now + log.settings.file_delete_delay_ms))
+                log.removals.shelve(start_offset, Instant(now + log.settings.file_delete_delay_ms))
 
     def checkpoint(self) -> None:
         """Write the checkpoints now; StorageError if the disk refuses."""

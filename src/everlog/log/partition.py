@@ -7,6 +7,7 @@ from typing import NamedTuple, NoReturn
 
 from everlog.log import replay, search
 from everlog.log.aborted_index import AbortedTxn
+from everlog.log.aborted_search import AbortedSearch
 from everlog.log.epochs import LeaderEpochs
 from everlog.log.producers import Marker, Producers
 from everlog.log.recovery import Opening, RecoveryReport, load_log
@@ -92,6 +93,7 @@ class PartitionLog:
         self._segments: list[Segment] = loaded.segments
         self._bases: list[Offset] = [segment.base_offset for segment in loaded.segments]
         self._active: Segment = loaded.segments[-1]
+        self._aborted = AbortedSearch(world.files, path, self._segments, self._bases)
         self.start_offset: Offset = loaded.start_offset
         """The first offset that may be read. It only rises, but for a log that is cut below it."""
         self.end_offset: Offset = self._active.end_offset
@@ -347,9 +349,7 @@ class PartitionLog:
     def aborted_between(self, start: Offset, end: Offset) -> list[AbortedTxn]:
         """The aborted transactions that have records between two offsets, in the order of their markers."""
         try:
-            return search.aborted_between(
-                self._segments[search.segment_index(self._bases, start) :], start, end
-            )
+            return self._aborted.between(start, end)
         except OSError as error:
             raise StorageError(f"{self.partition} cannot be searched: {error}") from error
 
@@ -400,8 +400,8 @@ class PartitionLog:
         self._active.indexes.configure(
             self._settings.index_interval_bytes, self._settings.segment_index_bytes
         )
-        self._segments = [self._active]
-        self._bases = [offset]
+        self._segments.append(self._active)
+        self._bases.append(offset)
         self.start_offset = self.end_offset = offset
         self.producers = Producers()
         self.epochs.truncate_end(Offset(0))
@@ -480,6 +480,11 @@ class PartitionLog:
         """When `sync_plan` must be carried out at the latest, by `flush.ms` and `flush.messages` (L8)."""
         return self._unsynced.due_at
 
+    @property
+    def sealed_unsynced(self) -> bool:
+        """Whether segments were sealed since the last plan: a sync now keeps the next recovery short."""
+        return bool(self._unsynced.sealed)
+
     def sync_plan(self) -> SyncPlan | None:
         """What would make all records up to now durable; None if nothing was written since the last plan.
 
@@ -502,9 +507,9 @@ class PartitionLog:
 
         StorageError if that cannot be, and the stop was not a clean one.
         """
-        if self.failure is not None:
-            raise self.failure
         try:
+            if self.failure is not None:
+                raise self.failure
             if self._unsynced.changed or self.recovery_point < self.end_offset:
                 self._close_saving()
         except OSError as error:
@@ -524,6 +529,10 @@ class PartitionLog:
         snapshot = f"{self.path}/{file_name(self.end_offset, SNAPSHOT_SUFFIX)}"
         replace(plan, derived=(*plan.derived, snapshot)).run()
         self.synced(plan)
+
+    def retire(self) -> None:
+        """Take no more appends: the partition was deleted. Reads go on until its files are removed."""
+        self.failure = StorageError(f"{self.partition} was deleted")
 
     def abandon(self) -> None:
         """Let go of the files as they are."""

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from everlog.log import replay, scan
+from everlog.log import aborted_index, replay, scan
 from everlog.log.aborted_index import AbortedTxn
 from everlog.log.checkpoint import LEADER_EPOCHS, read_epochs
 from everlog.log.epochs import LeaderEpochs
@@ -89,20 +89,27 @@ def load_log(files: Files, path: str, settings: LogSettings, opening: Opening, w
         # Everything that the log still had was deleted, as far as anybody was told.
         _remove(files, loaded.segments)
         loaded.segments = [Segment.create(files, path, opening.start_offset, settings.index_interval_bytes)]
+        # What it knew of producers goes with the batches, as the next start would not find it either.
+        loaded.producers = Producers()
         end_offset = opening.start_offset
         loaded.changed = True
     loaded.start_offset = max(opening.start_offset, loaded.segments[0].base_offset)
     loaded.recovery_point = min(opening.recovery_point, end_offset)
-    loaded.epochs.truncate_end(end_offset)
+    # A log whose records were all deleted keeps the epoch that it was in.
+    empty = loaded.start_offset == end_offset
+    loaded.epochs.truncate_end(Offset(end_offset + 1) if empty else end_offset)
     loaded.epochs.truncate_start(loaded.start_offset)
     return loaded
 
 
 def _segments(files: Files, path: str, bases: list[Offset], interval_bytes: int) -> list[Segment]:
     segments: list[Segment] = []
+    names = set(files.names(path))
     for base in bases:
         size = files.size(f"{path}/{file_name(base, LOG_SUFFIX)}")
         segment = Segment(files, path, base, size, interval_bytes)
+        if file_name(base, aborted_index.SUFFIX) not in names:
+            segment.has_no_aborted()
         if segments:
             segments[-1].end_offset = base
         segments.append(segment)
@@ -118,10 +125,11 @@ def _load_without_scan(
         if opening.clean:
             active.unseal()
         elif opening.recovery_point >= active.base_offset:
-            # The stop was not clean, but nothing may have been written since the last sync. The sync did
-            # not cover the active segment's index, so that is made anew.
+            # The stop was not clean, but nothing may have been written since the last sync. That did not
+            # cover what is derived from the active segment: indexes are made anew by its headers, and the
+            # aborted transactions only by a scan.
             active.rebuild_indexes()
-            if active.end_offset != opening.recovery_point:
+            if active.end_offset != opening.recovery_point or active.has_markers:
                 return None
             active.indexes.rewrite()
             active.sealed = False
@@ -177,7 +185,8 @@ class _Scan:
         synced, base = segments[: self._first], bases[self._first]
         self._known_epochs = _read_epochs(files, path, synced)
         self._epochs = LeaderEpochs(self._known_epochs.entries)
-        self._epochs.truncate_end(base)
+        # One that begins right here is either that of the first batch, or the last one of an empty log.
+        self._epochs.truncate_end(Offset(base + 1))
         self._producers = replay.load_producers(files, path, synced, base, wall)
         replay.drop_snapshots(files, path, base)
         self._expected = int(base)

@@ -7,7 +7,7 @@ who still read it can finish, its files are unlinked.
 
 from everlog.log.leftovers import DELETED_SUFFIX
 from everlog.log.segment import SUFFIXES, Segment
-from everlog.model.ids import Instant
+from everlog.model.ids import Instant, Offset
 from everlog.ports.files import Files
 
 
@@ -30,9 +30,13 @@ class Removals:
         """Take in segments whose files may be renamed once the log's start is durable."""
         self._condemned += segments
 
-    def shelve(self, due: Instant) -> None:
-        """Rename the files of all condemned segments, now that the start is durable; they go at `due`."""
-        while self._condemned:
+    def shelve(self, start_offset: Offset, due: Instant) -> None:
+        """Rename the files of the segments before `start_offset`, which is durable now; they go at `due`.
+
+        Segments condemned since that start was written wait for the next one: without them the log would
+        begin with a gap after a crash.
+        """
+        while self._condemned and self._condemned[0].end_offset <= start_offset:
             self.shelve_now(self._condemned[0], due)
             del self._condemned[0]
 

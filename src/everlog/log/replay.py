@@ -101,6 +101,14 @@ def remove_snapshots(files: Files, path: str, segments: list[Segment], keep: Off
             files.unlink(f"{path}/{file_name(offset, SNAPSHOT_SUFFIX)}")
 
 
+def aborted_of(files: Files, path: str, segments: list[Segment], at: int) -> list[AbortedTxn]:
+    """Make the aborted transactions of one segment anew, from the state at its base and its batches."""
+    segment = segments[at]
+    producers = load_producers(files, path, segments[:at], segment.base_offset, wall=0)
+    found = [replay_batch(producers, batch, 0) for _, batch in scan.batches(segment.file, 0, segment.size)]
+    return [txn for txn in found if txn is not None]
+
+
 def epochs_are_missing(segments: list[Segment], epochs: LeaderEpochs) -> bool:
     """Whether the log has batches with epochs and the checkpoint has none."""
     if epochs.entries:

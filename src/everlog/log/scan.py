@@ -33,6 +33,7 @@ class Header(NamedTuple):
     last_offset: int
     max_timestamp: int
     leader_epoch: int
+    attributes: int
 
     @property
     def end(self) -> int:
@@ -53,7 +54,9 @@ def headers(file: File, position: int, end: int) -> Iterator[Header]:
             chunk, chunk_at, at = file.read(position, min(_WALK_BYTES, end - position)), position, 0
             if len(chunk) < HEADER_BYTES:
                 raise _damaged(file, position, f"{len(chunk)} bytes, too few for a batch")
-        base, length, epoch, magic, _, _, last_delta, _, max_timestamp = _WALKED.unpack_from(chunk, at)
+        base, length, epoch, magic, _, attributes, last_delta, _, max_timestamp = _WALKED.unpack_from(
+            chunk, at
+        )
         size = length + LENGTH_OVERHEAD
         if length < MIN_BATCH_LENGTH or position + size > end:
             raise _damaged(file, position, f"a batch of {size} bytes, where {end - position} are left")
@@ -62,7 +65,7 @@ def headers(file: File, position: int, end: int) -> Iterator[Header]:
                 file, position, f"magic {magic}, offset {base} + {last_delta}, expected {expected} or more"
             )
         expected = base + last_delta + 1
-        yield Header(position, size, base, base + last_delta, max_timestamp, epoch)
+        yield Header(position, size, base, base + last_delta, max_timestamp, epoch, attributes)
         position += size
 
 

@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from everlog.log.aborted_index import AbortedTxn
 from everlog.log.epochs import LeaderEpochs
 from everlog.log.scan import Header
 from everlog.log.segment import Segment
@@ -90,18 +89,6 @@ def record_of_max_timestamp(
     if newest is None:
         return None
     return record_at_time([newest], epochs, Timestamp(newest.largest_timestamp()[0]), span)
-
-
-def aborted_between(segments: Sequence[Segment], start: Offset, end: Offset) -> list[AbortedTxn]:
-    """The aborted transactions with records in a range of offsets, in the order of their markers.
-
-    A marker may lie far behind the range, so all segments from the one that holds `start` are looked at.
-    """
-    found: list[AbortedTxn] = []
-    for segment in segments:
-        if segment.end_offset > start:
-            found += [txn for txn in segment.aborted if txn.last_offset >= start and txn.first_offset < end]
-    return found
 
 
 def segment_index(bases: Sequence[Offset], offset: int) -> int:

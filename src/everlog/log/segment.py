@@ -12,7 +12,7 @@ from everlog.log.verified import VerifiedRanges
 from everlog.model.errors import CorruptDataError
 from everlog.model.ids import NO_EPOCH, Offset
 from everlog.ports.files import File, Files
-from everlog.records.batch import BatchView
+from everlog.records.batch import CONTROL, BatchView
 
 LOG_SUFFIX = ".log"
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -40,8 +40,10 @@ class Segment:
         "_file",
         "_files",
         "_largest",
+        "aborted_unchecked",
         "base_offset",
         "end_offset",
+        "has_markers",
         "indexes",
         "sealed",
         "size",
@@ -60,6 +62,8 @@ class Segment:
         """One behind the last offset here; of a sealed segment the next one's base offset."""
         self.size = size
         """Bytes of log in the file."""
+        self.has_markers = True
+        """Whether there may be control batches; False is certain."""
         self.sealed = True
         """Whether the segment takes no more batches and its indexes are on disk."""
         self.verified = VerifiedRanges(trusted_from=size)
@@ -67,12 +71,15 @@ class Segment:
         self._file: File | None = None
         self._aborted: list[AbortedTxn] | None = None
         self._aborted_unsaved = False
+        self.aborted_unchecked = True
+        """Whether the aborted transactions come from disk, and nobody has looked for their first batches."""
         self._largest: tuple[int, int] | None = None  # Of a sealed segment, once it was looked up.
 
     @classmethod
     def create(cls, files: Files, directory: str, base_offset: Offset, interval_bytes: int) -> "Segment":
         """Make a new, empty, active segment and its file."""
         segment = cls(files, directory, base_offset, 0, interval_bytes)
+        segment.has_no_aborted()
         if segment.file_or_new().size:
             segment.file.truncate(0)  # Left by a roll that went no further.
         segment.indexes.start_empty()
@@ -151,7 +158,9 @@ class Segment:
         """Make both indexes anew from the log's headers, in memory; `indexes.rewrite` puts them on disk."""
         self.indexes.start_empty()
         self.end_offset = self.base_offset
+        self.has_markers = False
         for header in scan.headers(self.file, 0, self.size):
+            self.has_markers = self.has_markers or header.attributes & CONTROL != 0
             self.indexes.add(header.position, header.size, header.last_offset, header.max_timestamp)
             self.end_offset = Offset(header.last_offset + 1)
 
@@ -160,8 +169,11 @@ class Segment:
         end_offset = self.end_offset
         self.rebuild_indexes()
         self.end_offset = end_offset
-        self.indexes.rewrite()
-        self.indexes.save_for_seal()
+        try:
+            self.indexes.rewrite()
+            self.indexes.save_for_seal()
+        except OSError:
+            return  # A full disk stops no reader: the entries stay in memory, and serve as well.
         self.indexes.seal()
 
     # Finding
@@ -294,15 +306,39 @@ class Segment:
 
     @property
     def aborted(self) -> list[AbortedTxn]:
-        """The transactions whose abort marker lies here, in the order of their markers."""
+        """The transactions whose abort marker lies here, in the order of their markers.
+
+        CorruptDataError if the index does not fit the log.
+        """
         if self._aborted is None:
             try:
                 raw = self._files.read(self.stem + aborted_index.SUFFIX)
             except FileNotFoundError:
                 self._aborted = []
             else:
-                self._aborted = aborted_index.unpack(raw, self.base_offset, self.end_offset)
+                entries = aborted_index.unpack(raw, self.base_offset, self.end_offset)
+                for entry in entries:
+                    self._check_marker(entry)
+                self._aborted = entries
         return self._aborted
+
+    def has_no_aborted(self) -> None:
+        """Spare the search for a transaction index that is known not to be there."""
+        self._aborted = []
+
+    def _check_marker(self, entry: AbortedTxn) -> None:
+        """The transaction index has no checksum: each entry must name a control batch of its producer."""
+        header = self.find(entry.last_offset)
+        batch = self.batch_at(header) if header is not None else None
+        if (
+            batch is None
+            or batch.base_offset != entry.last_offset
+            or batch.producer_id != entry.producer_id
+            or not batch.attributes & CONTROL
+        ):
+            raise CorruptDataError(
+                f"{self.stem}{aborted_index.SUFFIX} has {entry}, the log has {batch} there"
+            )
 
     def add_aborted(self, entry: AbortedTxn) -> None:
         """Note an aborted transaction whose marker has just been appended."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from everlog.log.checkpoint import LEADER_EPOCHS, epochs_content, replace_file
 from everlog.log.epochs import LeaderEpochs
-from everlog.log.segment import DERIVED_SUFFIXES, Segment
+from everlog.log.segment import DERIVED_SUFFIXES, SNAPSHOT_SUFFIX, Segment
 from everlog.log.settings import FOREVER, LogSettings
 from everlog.model.ids import Instant, Offset
 from everlog.ports.clock import Clock
@@ -112,10 +112,13 @@ class Unsynced:
         replacements: tuple[tuple[str, bytes], ...] = ()
         if epochs.changed:
             replacements = ((f"{self._path}/{LEADER_EPOCHS}", epochs_content(epochs.entries)),)
+        derived = [segment.stem + suffix for segment in self.sealed for suffix in DERIVED_SUFFIXES]
+        if self.sealed:
+            derived.append(active.stem + SNAPSHOT_SUFFIX)
         plan = SyncPlan(
             self._files,
             tuple(segment.file for segment in (*self.sealed, active)),
-            tuple(segment.stem + suffix for segment in self.sealed for suffix in DERIVED_SUFFIXES),
+            tuple(derived),
             replacements,
             (self._path,) if self.names_changed or replacements else (),
             end_offset,
