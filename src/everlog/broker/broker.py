@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from everlog.broker import dispatch
 from everlog.broker.exchange import Exchange
@@ -62,6 +63,8 @@ class Broker:
         self.clock = clock
         self.random = random
         self.alarm = alarm
+        self.dispatch: Callable[[int, Exchange, memoryview, int], None] = partial(dispatch.dispatch, self)
+        """Hands one request to its handler; ProtocolError if it cannot be read or is not served."""
         self.advertised: Mapping[int, tuple[int, int]] = dispatch.ADVERTISED
         self.image: ClusterImage = controller.image
         """The cluster as far as it is committed."""
@@ -80,10 +83,6 @@ class Broker:
         controller.subscribe(self._image_changed)
 
     # --- requests
-
-    def dispatch(self, api_key: int, exchange: Exchange, frame: memoryview, after_client_id: int) -> None:
-        """Hand one request to its handler; ProtocolError if it cannot be read or is not served."""
-        dispatch.dispatch(self, api_key, exchange, frame, after_client_id)
 
     def settle(self) -> None:
         """Answer the fetches that the requests just handled have woken."""

@@ -21,8 +21,13 @@ FIRST_VERSION, LAST_VERSION = 3, 13
 FIRST_FLEXIBLE = 9
 FIRST_WITH_TOPIC_ID = 13
 
+_FEW = 126
+"""The largest array whose compact count is a single byte."""
+
 _ACKS_TIMEOUT = Struct(">hi")
 _RESULT = Struct(">ihqqq")
+_ANSWER_START = Struct(">iibb")
+_ONE_RESULT_BYTES = 4 + 1 + 1 + 1 + _RESULT.size + 9
 _RESULT_BEFORE_5 = Struct(">ihqq")
 
 # What one result ends with when nothing went wrong, from version 8: no record errors, no message.
@@ -77,12 +82,17 @@ def read_produce(frame: memoryview, at: int, version: int) -> ProduceData:
 
 
 def _read_flexible(frame: memoryview, at: int, by_id: bool) -> tuple[ProduceData, int]:
+    # Lengths and counts of one byte, which are nearly all, are read in place: a call costs more.
     if frame[at] == 0:
         transactional_id, at = None, at + 1
     else:
         transactional_id, at = compact_text(frame, at, "the transactional id")
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, at)
-    topic_count, at = compact_count(frame, at + 6, 3, "topics")
+    at += 6
+    topic_count = frame[at] - 1
+    at += 1
+    if not 0 <= topic_count <= _FEW:
+        topic_count, at = compact_count(frame, at - 1, 3, "topics")
     topics: list[tuple[str | bytes, list[tuple[int, memoryview | None]]]] = []
     total = 0
     for _ in range(topic_count):
@@ -94,17 +104,25 @@ def _read_flexible(frame: memoryview, at: int, by_id: bool) -> tuple[ProduceData
             topic, at = compact_text(frame, at, "a topic name")
             if topic is None:
                 raise ProtocolError("a topic name is null")
-        partition_count, at = compact_count(frame, at, 6, "partitions")
+        partition_count = frame[at] - 1
+        at += 1
+        if not 0 <= partition_count <= _FEW:
+            partition_count, at = compact_count(frame, at - 1, 6, "partitions")
         total = within_budget(total + partition_count, "partitions")
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partition_count):
             index = INT32.unpack_from(frame, at)[0]
             length, at = uvarint(frame, at + 4)
-            records, at = _records(frame, at, length - 1)
-            partitions.append((index, records))
-            at = skip_tags(frame, at)
+            end = at + length - 1
+            if 0 < length and end <= len(frame):
+                partitions.append((index, frame[at:end]))
+                at = end
+            else:
+                records, at = _records(frame, at, length - 1)
+                partitions.append((index, records))
+            at = at + 1 if frame[at] == 0 else skip_tags(frame, at)
         topics.append((topic, partitions))
-        at = skip_tags(frame, at)
+        at = at + 1 if frame[at] == 0 else skip_tags(frame, at)
     return ProduceData(transactional_id, acks, timeout_ms, topics), skip_tags(frame, at)
 
 
@@ -145,6 +163,10 @@ def write_produce_answer(
     version: int, correlation_id: int, topics: list[tuple[str | bytes, list[ProduceResult]]]
 ) -> bytes:
     """Return the whole answer frame, size and header included."""
+    if version >= FIRST_FLEXIBLE and len(topics) == 1:
+        topic, results = topics[0]
+        if len(results) == 1 and results[0].error_message is None and results[0].error_code == 0:
+            return _write_one(correlation_id, topic, results[0])
     out = bytearray(4)
     out += INT32.pack(correlation_id)
     if version >= FIRST_FLEXIBLE:
@@ -154,6 +176,24 @@ def write_produce_answer(
         _write_classic(out, version, topics)
     INT32.pack_into(out, 0, len(out) - 4)
     return bytes(out)
+
+
+def _write_one(correlation_id: int, topic: str | bytes, result: ProduceResult) -> bytes:
+    """The answer that nearly every produce gets: one partition, no error."""
+    raw = topic
+    if isinstance(raw, str):
+        encoded = raw.encode()
+        raw = compact_size(len(encoded) + 1) + encoded
+    # Header without tags and one topic; its name and one partition; the result; no errors and tags; no throttling.
+    return b"".join(
+        (
+            _ANSWER_START.pack(len(raw) + _ONE_RESULT_BYTES, correlation_id, 0, 2),
+            raw,
+            b"\x02",
+            _RESULT.pack(result[0], 0, result[2], result[3], result[4]),
+            b"\x01\x00\x00\x00\x00\x00\x00\x00\x00",
+        )
+    )
 
 
 def _write_flexible(

@@ -14,6 +14,15 @@ MAX_ELEMENTS = 100_000
 
 def uvarint(frame: memoryview, at: int) -> tuple[int, int]:
     """Read an unsigned varint of at most 32 bits; returns it and the position behind it."""
+    value = frame[at]
+    if value < 0x80:
+        return value, at + 1
+    byte = frame[at + 1]
+    if byte < 0x80:
+        return value & 0x7F | byte << 7, at + 2
+    byte_2 = frame[at + 2]
+    if byte_2 < 0x80:
+        return value & 0x7F | (byte & 0x7F) << 7 | byte_2 << 14, at + 3
     value = 0
     for shift in range(0, 35, 7):
         byte = frame[at]
