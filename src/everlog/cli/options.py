@@ -11,6 +11,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
+def _bootstrap(_ctx: click.Context, _param: click.Parameter, text: str) -> str:
+    from everlog.client.core.addresses import parse_bootstrap
+    from everlog.model.errors import ConfigError
+
+    try:
+        parse_bootstrap(text)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    return text
+
+
 def bootstrap_option(function: Function) -> Function:
     """Add `-b/--bootstrap` and `--timeout`; they arrive as `bootstrap` and `timeout`."""
     function = click.option(
@@ -29,6 +40,7 @@ def bootstrap_option(function: Function) -> Function:
         show_default=True,
         show_envvar=True,
         metavar="HOST:PORT[,…]",
+        callback=_bootstrap,
         help="Where to find the cluster.",
     )(function)
 
