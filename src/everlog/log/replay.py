@@ -42,12 +42,14 @@ def load_producers(
 ) -> Producers:
     """Return the producers' state at `end_offset`: the newest good snapshot up to it, and what came after.
 
-    A snapshot that is damaged is passed over. A producer replayed from the log counts as
+    A snapshot that is damaged is passed over, and so is one from before the first segment: it knows nothing
+    of the batches in between, and would take a producer that went on for one that skips. A producer replayed from the log counts as
     heard of now: its batches bear the time of its own clock, which nobody vouches for.
     """
     producers, start = Producers(), Offset(0)
+    oldest = segments[0].base_offset if segments else end_offset
     for offset in reversed(snapshot_offsets(files, path)):
-        if offset > end_offset:
+        if not oldest <= offset <= end_offset:
             continue
         try:
             producers, start = (
