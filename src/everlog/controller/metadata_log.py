@@ -10,12 +10,15 @@ from everlog.log.settings import LogSettings
 from everlog.model.errors import Refused, StorageError
 from everlog.model.ids import LeaderEpoch, Offset, Uuid
 from everlog.model.settings import BrokerSettings
+from everlog.model.topics import METADATA_TOPIC, TopicPartition
 from everlog.ports.aside import Aside
 from everlog.ports.clock import Clock
 from everlog.ports.random import Random
 from everlog.raft.quorum import Quorum
 from everlog.raft.store import QuorumStore
 from everlog.records.batch import BatchView, whole_batches
+
+METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 
 METADATA_LOG_SETTINGS = LogSettings(
     retention_ms=-1, retention_bytes=-1, cleanup_delete=False, max_message_bytes=64 << 20

@@ -15,6 +15,7 @@ from everlog.records.batch import BatchView, batch_at
 from everlog.records.control import ControlType, control_type
 from everlog.records.reader import read_records
 from everlog.sim.faults import Crashed, Fault, Kind, Moment
+from everlog.sim.platter import Loss
 from everlog.wire.codec import decode_value
 from everlog.wire.messages.leader_change_message import LeaderChangeMessage
 from tests.unit.controller.builders import DIRECTORY, Machine
@@ -220,6 +221,16 @@ def test_version_0_of_the_state_file_is_read() -> None:
     )
 
     assert decode_state(line) == QuorumState(2, leader=1, voted=-1, voted_directory=NO_UUID)
+
+
+def test_a_state_that_was_written_outlives_the_worst_crash() -> None:
+    machine = Machine()
+    machine.open_log()
+    for epoch in range(3):
+        QuorumStore(machine.files, "logs").write(QuorumState(epoch, voted=1))
+        found = machine.files.after_crash(machine.random, Loss.ALL)
+
+        assert QuorumStore(found, "logs").read() == QuorumState(epoch, voted=1)
 
 
 @pytest.mark.parametrize(
