@@ -31,6 +31,7 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
 _READ_COMMITTED = 1
+_FIRST_WITH_EPOCHS = 4
 
 
 class _Found(NamedTuple):
@@ -44,13 +45,15 @@ _NOTHING = _Found(-1)
 
 def handle(broker: "Broker", request: ListOffsetsRequest, exchange: Exchange) -> None:
     """Answer each partition's offset for what was asked: a special name, or a moment."""
+    with_epochs = exchange.api_version >= _FIRST_WITH_EPOCHS
+    read_committed = request.isolation_level == _READ_COMMITTED
     exchange.answer(
         ListOffsetsResponse(
             topics=[
                 ListOffsetsTopicResponse(
                     name=topic.name,
                     partitions=[
-                        _answer_one(broker, topic.name, wanted, request.isolation_level == _READ_COMMITTED)
+                        _answer_one(broker, topic.name, wanted, read_committed, with_epochs)
                         for wanted in topic.partitions
                     ],
                 )
@@ -61,7 +64,7 @@ def handle(broker: "Broker", request: ListOffsetsRequest, exchange: Exchange) ->
 
 
 def _answer_one(
-    broker: "Broker", topic: str, wanted: ListOffsetsPartition, read_committed: bool
+    broker: "Broker", topic: str, wanted: ListOffsetsPartition, read_committed: bool, with_epochs: bool
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     replica = broker.replicas.get(topic, index)
@@ -80,7 +83,10 @@ def _answer_one(
     except StorageError:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     return ListOffsetsPartitionResponse(
-        partition_index=index, offset=found.offset, timestamp=found.timestamp, leader_epoch=found.leader_epoch
+        partition_index=index,
+        offset=found.offset,
+        timestamp=found.timestamp,
+        leader_epoch=found.leader_epoch if with_epochs else -1,
     )
 
 
