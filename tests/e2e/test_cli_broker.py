@@ -144,7 +144,7 @@ def test_files_of_a_stopped_broker_verify_and_a_flipped_bit_is_found(tmp_path: P
     damaged = everlog("log", "verify", str(data / "orders-0"))
     assert damaged.code == 1
     assert f"{segment} at position" in damaged.err
-    assert damaged.out.endswith("1 findings\n")
+    assert damaged.out.endswith("1 finding\n")
 
 
 def test_dump_shows_batches_records_indexes_and_checkpoints(tmp_path: Path) -> None:

@@ -266,7 +266,7 @@ def test_a_record_that_is_too_large_fails_with_the_brokers_words(everlog_bootstr
     written = everlog("produce", topic, stdin="small\n" + "x" * 5000 + "\n", bootstrap=everlog_bootstrap)
 
     assert written.code == 1
-    assert "1 records were not delivered" in written.err
+    assert "1 record not delivered" in written.err
     assert "MESSAGE_TOO_LARGE" in written.err
 
 

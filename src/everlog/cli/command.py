@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from everlog.cli.lazy import write_examples
+from everlog.cli.lazy import OutputClosed, write_examples
 from everlog.cli.output import Report, show
 
 JSON_HELP = "Print JSON for programs."
@@ -15,7 +15,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class ExampledCommand(click.Command):
-    """A command whose help ends in examples."""
+    """A command whose help ends in examples, and that may be cut short by whoever reads its output."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; OutputClosed if its output was closed."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise OutputClosed from None
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples as they are, unwrapped."""

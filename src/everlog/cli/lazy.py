@@ -9,6 +9,10 @@ import click
 from click.shell_completion import CompletionItem
 
 
+class OutputClosed(Exception):
+    """Nobody reads our output any more. Click would turn the error of the system into a failure of ours."""
+
+
 class Lazy(NamedTuple):
     """Where a command is to be found, and the one line that the group's help says about it."""
 

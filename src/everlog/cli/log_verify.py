@@ -10,7 +10,7 @@ from everlog.cli.log_checks import Finding, Segment, check_partition
 from everlog.cli.log_files import TEXT_NAMES, map_file
 from everlog.cli.output import Block, Line, Report, Table
 from everlog.cli.progress import Progress
-from everlog.cli.shapes import size_text
+from everlog.cli.shapes import counted, size_text
 from everlog.edge.disk import RealFiles
 from everlog.log import checkpoint
 from everlog.model.errors import ConfigError, EverlogError
@@ -150,6 +150,6 @@ def _report(directory: str, checked: dict[str, list[Segment]], findings: list[Fi
         ],
     }
     header = ("PARTITION", "SEGMENTS", "BATCHES", "RECORDS", "SIZE", "START", "END")
-    verdict = "no damage found" if not findings else f"{len(findings)} findings"
+    verdict = "no damage found" if not findings else counted(len(findings), "finding")
     blocks: list[Block] = [Table(header, rows), Line(verdict)]
     return Report(data, blocks, [str(finding) for finding in findings])

@@ -7,7 +7,7 @@ from typing import NoReturn
 import click
 
 from everlog import __version__
-from everlog.cli.lazy import Lazy, LazyGroup
+from everlog.cli.lazy import Lazy, LazyGroup, OutputClosed
 from everlog.model.errors import EverlogError
 
 COMMANDS = {
@@ -80,7 +80,7 @@ def _run(args: list[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         _say("interrupted")
         return 1
-    except BrokenPipeError:
+    except (OutputClosed, BrokenPipeError):
         # Whoever read our output has all they wanted (`everlog consume … | head`). Python would complain
         # once more when it flushes at exit, so stdout is pointed at nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

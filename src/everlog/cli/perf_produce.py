@@ -12,6 +12,7 @@ from everlog.cli.measure import Latencies, Throughput, latencies
 from everlog.cli.options import acks_option, bootstrap_option, codec_option
 from everlog.cli.output import Fields, Report
 from everlog.cli.progress import Progress
+from everlog.cli.shapes import counted
 from everlog.client.core.accumulator import PendingBatch
 from everlog.client.core.send_plan import Delivered, Failed
 from everlog.client.core.topic_admin import NewTopic
@@ -140,7 +141,9 @@ def produce(
                     meter.opened(writer.send(topic, None, values[number % _VARIANTS]), at)
             seconds = time.perf_counter() - began
     through = Throughput(meter.records, meter.size_bytes, seconds)
-    errors = [] if meter.error is None else [f"{meter.failed} records were not delivered: {meter.error}"]
+    errors = (
+        [] if meter.error is None else [f"{counted(meter.failed, 'record')} not delivered: {meter.error}"]
+    )
     data = {
         "topic": topic,
         "failed": meter.failed,

@@ -15,6 +15,7 @@ from everlog.cli.lines import lines_from
 from everlog.cli.options import acks_option, bootstrap_option, codec_option
 from everlog.cli.output import Block, Line, Report, Table
 from everlog.cli.record_lines import LineReader, read_json_record, text_reader
+from everlog.cli.shapes import counted
 from everlog.client.core.offset_spec import AtTime, parse_offset_spec
 from everlog.client.core.send_plan import Delivered, Failed
 from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
@@ -190,12 +191,12 @@ def _report(topic: str, tally: Tally, problem: EverlogError | None) -> Report:
             for partition, count, first, last in rows
         ],
     }
-    blocks: list[Block] = [Line(f"produced {tally.records} records to {topic}")]
+    blocks: list[Block] = [Line(f"produced {counted(tally.records, 'record')} to {topic}")]
     if rows:
         blocks.append(Table(("PARTITION", "RECORDS", "FIRST", "LAST"), rows))
     errors = [str(problem)] if problem is not None else []
     if tally.failed:
-        errors.append(f"{tally.failed} records were not delivered: {tally.errors[0]}")
+        errors.append(f"{counted(tally.failed, 'record')} not delivered: {tally.errors[0]}")
     return Report(data, blocks, errors)
 
 

@@ -50,6 +50,11 @@ def time_text(timestamp: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp % 1000:03d}Z"
 
 
+def counted(count: int, thing: str) -> str:
+    """A number of things, such as `1 record` and `2 records`."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
 def size_text(count: float) -> str:
     """A number of bytes as people read it, such as `1.5 MiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -196,7 +196,7 @@ class FetchPlan:
                 continue
             if not batch.checksum_holds():
                 raise CorruptDataError(
-                    f"{place} has a batch at offset {batch.base_offset} with a wrong checksum, {batch.crc:#010x}"
+                    f"the batch of {place} at offset {batch.base_offset} has a checksum that does not hold"
                 )
             self.positions[place] = batch.next_offset
             hidden = aborted is not None and aborted.hides(batch)

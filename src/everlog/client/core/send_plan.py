@@ -84,6 +84,14 @@ class SendPlan:
         self.identity = ProducerIdentity()
         self._next_sequence: dict[TopicPartition, int] = {}
 
+    def start_over(self, identity: ProducerIdentity, waiting: Iterable[PendingBatch]) -> None:
+        """Go on as a new producer: sequences begin at 0 again, those of batches that wait included."""
+        self.identity = identity
+        self._next_sequence.clear()
+        for batch in waiting:
+            batch.encoded = None
+            batch.base_sequence = -1
+
     def group(
         self, batches: Iterable[PendingBatch], view: ClusterView, max_request_bytes: int
     ) -> tuple[list[Outgoing], list[PendingBatch]]:
@@ -140,7 +148,10 @@ class SendPlan:
             outcome.delivered.append(Delivered(batch, UNKNOWN_OFFSET))
             return
         refused = refusal(answer.error_code, _words(answer), f"produce to {batch.place}")
-        if verdict(code) is Verdict.FAIL:
+        if code is ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
+            outcome.again.extend(halves(batch))
+            outcome.last_error = refused
+        elif verdict(code) is Verdict.FAIL:
             outcome.failed.append(Failed(batch, refused))
         else:
             outcome.again.append(batch)
@@ -149,7 +160,7 @@ class SendPlan:
     def _encode(self, batch: PendingBatch) -> None:
         if batch.encoded is not None:
             return
-        if self.identity.producer_id >= 0:
+        if self.identity.producer_id >= 0 and batch.base_sequence < 0:
             batch.base_sequence = self._next_sequence.get(batch.place, 0)
             following = batch.base_sequence + len(batch.records)
             self._next_sequence[batch.place] = following & MAX_SEQUENCE
@@ -180,6 +191,19 @@ class SendPlan:
         )
         has_ids = all(topic.topic_id != NO_UUID for topic in topics.values())
         return Outgoing(node_id, request, batches, has_ids)
+
+
+def halves(batch: PendingBatch) -> list[PendingBatch]:
+    """Split a batch that is too large for the broker; its sequence numbers are split with it."""
+    middle = len(batch.records) // 2
+    second = -1 if batch.base_sequence < 0 else (batch.base_sequence + middle) & MAX_SEQUENCE
+    return [
+        PendingBatch(batch.place, batch.opened_at, records, base_sequence=sequence)
+        for records, sequence in (
+            (batch.records[:middle], batch.base_sequence),
+            (batch.records[middle:], second),
+        )
+    ]
 
 
 def _words(answer: PartitionProduceResponse) -> str | None:

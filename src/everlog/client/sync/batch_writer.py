@@ -10,6 +10,7 @@ from typing import Self
 
 from everlog.client.core.accumulator import Accumulator, PendingBatch
 from everlog.client.core.errors import TimedOut, error_code, refusal
+from everlog.client.core.metadata import ClusterView
 from everlog.client.core.partitioner import StickyPartitioner, partition_of_key
 from everlog.client.core.retry import Backoff
 from everlog.client.core.send_plan import (
@@ -84,6 +85,8 @@ class BatchWriter:
         )
         self._in_flight: deque[Outgoing] = deque()
         self._led: dict[str, tuple[list[int], int]] = {}
+        self._holes: set[TopicPartition] = set()
+        """Partitions where a batch with a sequence number was given up: its successors would be refused."""
         if self._settings.idempotent:
             self._plan.identity = self._new_identity()
 
@@ -97,9 +100,10 @@ class BatchWriter:
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> PendingBatch:
-        """Take a record and return the batch it is in; it is sent when its batch is full, or at the next `send_due` or `flush`.
+        """Take a record and return the batch it is in.
 
-        May wait for answers to earlier batches. Refused if there is no such topic or partition.
+        The batch is sent when it is full, or at the next `send_due` or `flush`. May wait for answers to
+        earlier batches. Refused if there is no such topic or partition.
         """
         led, count = self._led.get(topic) or self._look_up(topic)
         if partition is None:
@@ -195,13 +199,15 @@ class BatchWriter:
 
     def _settle(self, outcome: Outcome) -> None:
         self._tell(outcome)
-        if outcome.again:
+        if outcome.again or self._holes:
             self._recover(outcome.again, outcome.last_error or TimedOut("no answer"))
 
     def _tell(self, outcome: Outcome) -> None:
         for delivered in outcome.delivered:
             self._report(delivered)
         for failed in outcome.failed:
+            if failed.batch.base_sequence >= 0:
+                self._holes.add(failed.batch.place)
             self._report(failed)
 
     def _recover(self, again: Sequence[PendingBatch], error: EverlogError) -> None:
@@ -213,7 +219,7 @@ class BatchWriter:
         waiting = list(again)
         while self._in_flight:
             outcome = self._read_oldest()
-            held = {batch.place for batch in waiting}
+            held = {batch.place for batch in waiting} | self._holes
             out_of_order = [
                 failed for failed in outcome.failed if failed.batch.place in held and _is_out_of_order(failed)
             ]
@@ -227,27 +233,46 @@ class BatchWriter:
         """Send batches one request at a time until each is delivered, has failed, or time is up."""
         deadline = time.monotonic() + self._settings.delivery_timeout
         backoff = Backoff()
-        while waiting:
-            if not error.retriable or not self._cluster.pause(backoff, deadline):
-                self._tell(Outcome(failed=[Failed(batch, error) for batch in waiting]))
+        while True:
+            if self._holes:
+                # Nothing is in flight. A new producer id is a new count, which has no hole in it.
+                self._plan.start_over(self._new_identity(), waiting)
+                self._holes.clear()
+            if not waiting:
                 return
+            splits = getattr(error, "code", None) is ErrorCode.MESSAGE_TOO_LARGE
+            if not (error.retriable or splits) or not self._cluster.pause(backoff, deadline):
+                self._tell(Outcome(failed=[Failed(batch, error) for batch in waiting]))
+                waiting = []
+                continue
             try:
                 view = self._cluster.refresh({batch.place.topic for batch in waiting})
             except EverlogError as failure:
                 error = failure
                 continue
-            requests, still_waiting = self._plan.group(waiting, view, self._settings.max_request_bytes)
-            blocked = {batch.place for batch in still_waiting}
-            for outgoing in requests:
-                if any(batch.place in blocked for batch in outgoing.batches):
-                    still_waiting.extend(outgoing.batches)
-                    continue
-                outcome = self._try_once(outgoing)
-                self._tell(outcome)
-                still_waiting.extend(outcome.again)
-                blocked.update(batch.place for batch in outcome.again)
-                error = outcome.last_error or error
-            waiting = still_waiting
+            waiting, error = self._retry_once(waiting, view, error)
+
+    def _retry_once(
+        self, waiting: list[PendingBatch], view: ClusterView, error: EverlogError
+    ) -> tuple[list[PendingBatch], EverlogError]:
+        """Try each batch once, in order; return those that still wait, and why."""
+        requests, leaderless = self._plan.group(waiting, view, self._settings.max_request_bytes)
+        done: set[PendingBatch] = set()
+        again: dict[PendingBatch, list[PendingBatch]] = {}
+        blocked = {batch.place for batch in leaderless}
+        for outgoing in requests:
+            if any(batch.place in blocked for batch in outgoing.batches):
+                continue
+            outcome = self._try_once(outgoing)
+            self._tell(outcome)
+            error = outcome.last_error or error
+            done.update(delivered.batch for delivered in outcome.delivered)
+            done.update(failed.batch for failed in outcome.failed)
+            blocked |= {batch.place for batch in outcome.again} | self._holes
+            for batch in outgoing.batches:
+                again[batch] = [part for part in outcome.again if part.place == batch.place]
+        still = [part for batch in waiting if batch not in done for part in again.get(batch, [batch])]
+        return still, error
 
     def _try_once(self, outgoing: Outgoing) -> Outcome:
         at_most = None if outgoing.has_topic_ids else FIRST_VERSION_BY_ID - 1

@@ -43,13 +43,16 @@ class Partition:
         self.kept: list[bytes] = []
         self.sequences: list[int] = []
         self.tried: list[int] = []
+        self.next_producer = 7
+        self.producers: list[int] = []
 
     def __call__(self, _header: RequestHeader, request: Message) -> Message | None:
         match request:
             case MetadataRequest():
                 return self._metadata()
             case InitProducerIdRequest():
-                return InitProducerIdResponse(producer_id=7, producer_epoch=0)
+                self.next_producer += 1
+                return InitProducerIdResponse(producer_id=self.next_producer - 1, producer_epoch=0)
             case ProduceRequest():
                 return self._produce(request)
             case _:
@@ -74,18 +77,27 @@ class Partition:
             answer.base_offset = len(self.kept)
             self.kept.append(bytes(batch.records))
             self.sequences.append(batch.base_sequence)
+            self.producers.append(batch.producer_id)
         topic = TopicProduceResponse(topic_id=ORDERS_ID, partition_responses=[answer])
         return ProduceResponse(responses=[topic])
 
 
 @contextmanager
 def writing(
-    partition: Partition, *, idempotent: bool = True, delivery_timeout: float = 10.0, max_in_flight: int = 5
+    partition: Partition,
+    *,
+    idempotent: bool = True,
+    delivery_timeout: float = 10.0,
+    max_in_flight: int = 5,
+    batch_bytes: int = 1,
 ) -> Generator[tuple[BatchWriter, list[Delivered | Failed]]]:
     """A writer to the partition, and what it reported."""
     outcomes: list[Delivered | Failed] = []
     settings = WriterSettings(
-        idempotent=idempotent, delivery_timeout=delivery_timeout, batch_bytes=1, max_in_flight=max_in_flight
+        idempotent=idempotent,
+        delivery_timeout=delivery_timeout,
+        batch_bytes=batch_bytes,
+        max_in_flight=max_in_flight,
     )
     with ScriptedBroker(partition) as broker:
         partition.port = broker.port
@@ -148,6 +160,37 @@ def test_what_cannot_be_delivered_in_time_has_failed_with_the_last_reason() -> N
     assert [type(outcome) for outcome in outcomes] == [Failed]
     assert isinstance(outcomes[0], Failed)
     assert "NOT_ENOUGH_REPLICAS" in str(outcomes[0].error)
+
+
+def test_a_batch_too_large_for_the_broker_is_halved_until_it_fits() -> None:
+    partition = Partition([ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE])
+    with writing(partition, batch_bytes=10_000) as (writer, outcomes):
+        for number in range(4):
+            writer.send("orders", None, b"%d" % number)
+        writer.flush()
+
+    assert partition.tried == [0, 0, 0, 1, 2]
+    delivered = [outcome.batch for outcome in outcomes if isinstance(outcome, Delivered)]
+    assert [record.value for batch in delivered for record in batch.records] == [b"0", b"1", b"2", b"3"]
+    assert not [outcome for outcome in outcomes if isinstance(outcome, Failed)]
+
+
+def test_batches_behind_one_that_failed_for_good_are_delivered_under_a_new_producer_id() -> None:
+    partition = Partition(
+        [
+            ErrorCode.INVALID_RECORD,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ]
+    )
+    with writing(partition) as (writer, outcomes):
+        write_three(writer)
+        writer.send("orders", None, b"d")
+        writer.flush()
+
+    assert [type(outcome) for outcome in outcomes] == [Failed, Delivered, Delivered, Delivered]
+    assert partition.producers == [8, 8, 8]
+    assert partition.sequences == [0, 1, 2]
 
 
 def test_a_partition_that_does_not_exist_is_refused_at_once() -> None:
