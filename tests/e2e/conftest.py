@@ -11,7 +11,8 @@ import uvloop
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    wanted = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: value for name, value in pyfuncitem.funcargs.items() if name in wanted}
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(pyfuncitem.obj(**arguments))
     with asyncio.Runner() as runner:

@@ -1,8 +1,8 @@
-"""The edge's connections over real sockets: frames in any pieces, answers in order, and every limit (L9, O5)."""
+"""The edge's connections over real sockets: frames in any pieces, answers in order, all limits (L9, O5)."""
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -46,7 +46,7 @@ class EchoSession:
 
 
 @asynccontextmanager
-async def serving(answer: Answer = echo, limits: Limits = Limits()) -> AsyncIterator[tuple[Server, int]]:  # noqa: B008
+async def serving(answer: Answer = echo, limits: Limits = Limits()) -> AsyncGenerator[tuple[Server, int]]:  # noqa: B008
     server = Server(
         asyncio.get_running_loop(),
         SystemClock(),

@@ -169,11 +169,9 @@ class Broker:
             self.fetch_max_bytes = self.settings[keys.FETCH_MAX_BYTES]
             topics = list(self.replicas.by_name)
         for topic in topics:
-            replicas = self.replicas.by_name.get(topic, {}).values()
-            if replicas:
-                settings = topic_log_settings(self.settings, image, topic)
-                min_insync = min_insync_replicas(self.settings, image, topic)
-            for replica in replicas:
+            settings = topic_log_settings(self.settings, image, topic)
+            min_insync = min_insync_replicas(self.settings, image, topic)
+            for replica in self.replicas.by_name.get(topic, {}).values():
                 replica.min_insync = min_insync
                 if replica.log is not None:
                     replica.log.reconfigure(settings)

@@ -114,7 +114,8 @@ class FetchSessions:
         if session.epoch != request.session_epoch:
             raise Refused(
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-                f"fetch session {request.session_id} is at epoch {session.epoch}, found {request.session_epoch}",
+                f"fetch session {session.session_id} is at epoch {session.epoch}, "
+                f"found {request.session_epoch}",
             )
         if session.by_id != by_id:
             raise Refused(

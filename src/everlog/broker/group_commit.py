@@ -1,7 +1,7 @@
 """Group commit: one fsync for all appends to a partition that wait for one (`flush.messages`, `flush.ms`).
 
-While a sync runs, appends go on and their waiters gather; the next sync covers them all. With `flush.ms` the first
-waiter sets the time of the sync, and whoever appends until then shares it.
+While a sync runs, appends go on and their waiters gather; the next sync covers them all. With `flush.ms`
+the first waiter sets the time of the sync, and whoever appends until then shares it.
 """
 
 from collections.abc import Callable
@@ -72,7 +72,7 @@ class GroupCommit:
         queue.running = True
         self._aside.run(plan.run, lambda result: self._ended(log, queue, plan, result))
 
-    def _ended(self, log: PartitionLog, queue: _Queue, plan: SyncPlan, result: None | OSError) -> None:
+    def _ended(self, log: PartitionLog, queue: _Queue, plan: SyncPlan, result: OSError | None) -> None:
         queue.running = False
         if isinstance(result, OSError):
             log.sync_failed(result)

@@ -1,4 +1,4 @@
-"""What a broker does by itself as time passes: retention, checkpoints, deletions, and a look at the room on its disks.
+"""What a broker does by itself as time passes: retention, checkpoints, deletions, room on its disks.
 
 Whatever may take long is done a little at a time, or beside the loop.
 """
@@ -28,7 +28,7 @@ _RETENTION_PAUSE_MS = 20
 
 
 class Checkpoints:
-    """The checkpoint files of one directory; one write at a time, and those who ask meanwhile share the next."""
+    """The checkpoint files of one directory; one write at a time, those who ask meanwhile share the next."""
 
     def __init__(self, directory: LogDirectory, aside: Aside) -> None:
         self._directory = directory
@@ -49,7 +49,7 @@ class Checkpoints:
         self._aside.run(plan.run, lambda result: self._ended(plan, waiting, result))
 
     def _ended(
-        self, plan: CheckpointPlan, waiting: list[Callable[[bool], None]], result: None | OSError
+        self, plan: CheckpointPlan, waiting: list[Callable[[bool], None]], result: OSError | None
     ) -> None:
         self._running = False
         durable = result is None
@@ -81,7 +81,7 @@ class Housekeeping:
         self._room_at = now
         self._retention_queue: deque[Replica] = deque()
         self.without_room: set[str] = set()
-        """Directories that have less than `disk.reserve.bytes` left, which take no records until they have more."""
+        """Directories with less than `disk.reserve.bytes` left: they take no records until they have more."""
 
     def tick(self, now: Instant) -> None:
         """Do what is due."""
@@ -118,7 +118,7 @@ class Housekeeping:
             elif directory.path not in self.without_room:
                 self.without_room.add(directory.path)
                 _log.error(
-                    "%s has %d bytes left, less than disk.reserve.bytes=%d; it takes no records until there is more",
+                    "%s has %d bytes left, less than disk.reserve.bytes=%d; it takes no records until then",
                     directory.path,
                     free,
                     reserve,
@@ -127,7 +127,7 @@ class Housekeeping:
     # --- checkpoints
 
     def checkpoint_start_offsets(self, done: Callable[[bool], None]) -> None:
-        """Make the log start offsets of all directories durable, then call `done` with whether that worked."""
+        """Make the log start offsets of all directories durable, then tell `done` whether that worked."""
         missing = len(self._checkpoints)
         all_durable = True
 
@@ -142,7 +142,7 @@ class Housekeeping:
             checkpoints.write(ended)
 
     def _sync_and_checkpoint(self) -> None:
-        """Bring what was written since the last time to disk, so that little is left to recover after a crash."""
+        """Bring what was written since the last time to disk, so that a crash leaves little to recover."""
         dirty = [
             log
             for directory in self._broker.directories
@@ -206,7 +206,7 @@ class Housekeeping:
                 self._run(deletions)
 
     def _run(self, deletions: Deletions) -> None:
-        def ended(result: None | OSError) -> None:
+        def ended(result: OSError | None) -> None:
             if isinstance(result, OSError):
                 _log.error("deleted files could not be removed and stay until the next start: %s", result)
 

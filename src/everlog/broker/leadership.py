@@ -15,5 +15,5 @@ def check_leader_epoch(replica: Replica, epoch: int) -> None:
         )
     raise Refused(
         ErrorCode.UNKNOWN_LEADER_EPOCH,
-        f"{replica.name} is led in epoch {replica.leader_epoch} as far as known here, the request knows of {epoch}",
+        f"{replica.name} is led in epoch {replica.leader_epoch} as we know it, the request knows of {epoch}",
     )

@@ -1,4 +1,4 @@
-"""Fetches that wait for records, and what wakes them: enough bytes, a change of the partition, or the time."""
+"""Fetches that wait for records, and what wakes them: enough bytes, a changed partition, or the time."""
 
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush

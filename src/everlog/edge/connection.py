@@ -53,7 +53,7 @@ class Session(Protocol):
 
 
 class _FileRange:
-    """A file range on its way out. The descriptor is pinned, so the bytes stay readable whatever becomes of the name."""
+    """A file range on its way out; pinned, so that its bytes stay readable whatever becomes of the name."""
 
     __slots__ = ("descriptor", "file", "length", "position")
 
@@ -102,10 +102,10 @@ class Connection(asyncio.BufferedProtocol):
         """Take the connection on, unless a limit says no."""
         # uvloop's transports are transports without inheriting from asyncio's.
         self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        if isinstance(peer, tuple) and peer:
+        peer: tuple[object, ...] | str | None = transport.get_extra_info("peername")
+        if isinstance(peer, tuple):
             self.peer_host = str(peer[0])
-        original = transport.get_extra_info("socket")
+        original: socket.socket = transport.get_extra_info("socket")
         self._socket = socket.socket(fileno=os.dup(original.fileno()))
         self._socket.setblocking(False)
         self.open = True
@@ -183,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
             self._server.refused(self.peer_host, error)
             self._end_after_flush()
             return
-        except Exception:
+        except Exception:  # noqa: BLE001  # the connection loop: log, and end what it guards
             _log.exception("a request from %s failed; its connection is closed", self.peer_host)
             self._end_after_flush()
             return

@@ -1,4 +1,4 @@
-"""The listening sockets, the connections behind them, and the limits that keep one from hurting the others."""
+"""The listening sockets, their connections, and the limits that keep one from hurting the others."""
 
 import asyncio
 import logging
@@ -70,7 +70,7 @@ class Server:
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def listen(self, listener_name: str, host: str, port: int) -> int:
-        """Bind an address; port 0 picks a free one. Returns the port taken. Nobody is served before `serve`."""
+        """Bind an address and return the port; 0 picks a free one. Nobody is served before `serve`."""
         try:
             listener = await self.loop.create_server(
                 lambda: Connection(self, listener_name),

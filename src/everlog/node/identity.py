@@ -14,7 +14,7 @@ def identify(
 ) -> tuple[str, dict[str, Uuid]]:
     """Return the cluster's id and each directory's, giving new ones to directories without.
 
-    ConfigError where a directory belongs to another node or another cluster: whoever mounted it did not mean us.
+    ConfigError where a directory belongs to another node or cluster: whoever mounted it did not mean us.
     """
     known = {path: read_meta_properties(files, f"{path}/{META_PROPERTIES}") for path in directories}
     found = {path: one for path, one in known.items() if one is not None}

@@ -48,7 +48,7 @@ class MetadataLog:
         plan = self._log.sync_plan()
         assert plan is not None, "a sync follows an append"
 
-        def ended(result: None | OSError) -> None:
+        def ended(result: OSError | None) -> None:
             if isinstance(result, OSError):
                 self._log.sync_failed(result)
                 done(StorageError(f"{METADATA_PARTITION} cannot be synced: {result}"))

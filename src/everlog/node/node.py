@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class Node:
-    """One node. Making it opens and recovers what is on disk; `start` takes the lead and registers the broker."""
+    """One node. Making it opens and recovers what is on disk; `start` takes the lead and registers."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Node:
             directory.problems.clear()
 
     def start(self, listeners: list[Listener], done: Callable[[EverlogError | None], None]) -> None:
-        """Take the lead, register the broker with where it listens, then call `done`: requests can be served."""
+        """Take the lead, register the broker with where it listens, then call `done`: it can serve."""
         node_id = self._settings.node_id
         clean = all(directory.clean for directory in self._all_directories.values())
         register = RegisterBroker(
@@ -117,7 +117,7 @@ class Node:
             self._directories[0].last_broker_epoch if clean else NOT_CLEAN,
         )
 
-        def leads(reply: None | Refused | StorageError) -> None:
+        def leads(reply: Refused | StorageError | None) -> None:
             if reply is not None:
                 done(reply)
             else:
@@ -129,7 +129,7 @@ class Node:
             else:
                 done(reply)
 
-        def unfenced(reply: None | Refused | StorageError) -> None:
+        def unfenced(reply: Refused | StorageError | None) -> None:
             if reply is None:
                 self.broker.producer_ids.reserve()
             done(reply)

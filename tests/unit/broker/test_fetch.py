@@ -1,6 +1,5 @@
 """Fetch: long polls, limits, isolation, epochs, sessions and errors, as clients rely on them (L2, C1, R3)."""
 
-from everlog.broker.handlers.fetch import handle
 from everlog.log.partition import Origin
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import LeaderEpoch, Uuid
@@ -10,8 +9,6 @@ from everlog.records.control import ControlType, Producer, build_marker
 from everlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from everlog.wire.messages.fetch import FetchResponse, PartitionData
 from tests.unit.broker.simulated import Client, SimulatedNode, a_batch, a_fetch, fetched, produced, records_of
-
-assert handle  # What is under test; it is called through a session, as a client's request would.
 
 
 def a_node(*values: bytes, partitions: int = 1) -> tuple[SimulatedNode, Client]:
@@ -48,8 +45,8 @@ def test_a_fetch_at_the_end_is_empty_and_beyond_it_is_out_of_range() -> None:
 
 
 def test_a_long_poll_is_answered_by_the_next_append_and_not_before() -> None:
-    _, client = a_node()
-    producer = client._node.client()
+    node, client = a_node()
+    producer = node.client()
 
     client.ask(a_fetch("orders", 0, max_wait_ms=500), 12)
     assert client.frames == []
@@ -146,7 +143,7 @@ def test_a_reader_whose_log_left_ours_is_told_where() -> None:
 
 
 def test_a_client_cannot_pose_as_a_replica() -> None:
-    node, client = a_node(b"a")
+    _, client = a_node(b"a")
 
     answer = client.call(a_fetch("orders", 0, replica_id=2), 12, FetchResponse)
 
@@ -203,7 +200,7 @@ def test_aborted_ranges_come_with_the_records_they_are_in() -> None:
 
 
 def test_a_session_answers_only_what_has_changed() -> None:
-    node, client = a_node(b"a", partitions=2)
+    _, client = a_node(b"a", partitions=2)
     opened = client.call(a_fetch("orders", 0, 0, session=(0, 0)), 12, FetchResponse)
     assert opened.session_id != 0
     assert len(opened.responses[0].partitions) == 2
@@ -240,7 +237,7 @@ def test_a_fetch_whose_client_has_gone_is_dropped() -> None:
 
 
 def test_damaged_records_are_not_sent() -> None:
-    node, client = a_node(b"good" * 100)
+    node, _ = a_node(b"good" * 100)
     node.node.close()
     node.files.flip_bit("/data/orders-0/00000000000000000000.log", 100, 3)
     node.start()

@@ -1,10 +1,10 @@
-"""Fetch sessions (C1, KIP-227): opened, continued, refused, evicted; and what an incremental answer leaves out."""
+"""Fetch sessions (C1, KIP-227): opened, continued, refused, evicted; what an incremental answer omits."""
 
 import pytest
 
 from everlog.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchSessions
 from everlog.model.errors import ErrorCode, Refused
-from everlog.model.ids import Instant
+from everlog.model.ids import NO_EPOCH, Instant, Offset
 from everlog.ports.files import FileSlice
 from everlog.sim.chance import SimRandom
 from everlog.sim.disk import SimFiles
@@ -14,7 +14,7 @@ NOON = Instant(0)
 
 
 def wanted(partition: int, offset: int = 0, topic: Topic = "orders") -> FetchPartition:
-    return FetchPartition(topic, partition, -1, offset, -1, -1, 1 << 20)
+    return FetchPartition(topic, partition, NO_EPOCH, Offset(offset), NO_EPOCH, -1, 1 << 20)
 
 
 def a_fetch(

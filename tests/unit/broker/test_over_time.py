@@ -1,4 +1,4 @@
-"""What time and restarts do: retention, deletion, checkpoints, settings that change, and what survives (L5, L10)."""
+"""What time and restarts do: retention, deletion, checkpoints, changed settings, what survives (L5, L10)."""
 
 from everlog.model.errors import ErrorCode
 from everlog.wire.messages.delete_records import (

@@ -4,7 +4,6 @@ import errno
 
 import pytest
 
-from everlog.broker.handlers.produce import handle
 from everlog.model.errors import ErrorCode, ProtocolError
 from everlog.model.ids import Uuid
 from everlog.records.batch import batch_at
@@ -17,8 +16,6 @@ from everlog.wire.messages.produce import (
     TopicProduceData,
 )
 from tests.unit.broker.simulated import SimulatedNode, a_batch, a_produce, fetched, produced, records_of
-
-assert handle  # What is under test; it is called through a session, as a client's request would.
 
 
 def test_offsets_follow_each_other() -> None:

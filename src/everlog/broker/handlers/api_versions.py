@@ -1,7 +1,7 @@
 """ApiVersions, versions 0 to 5: which requests this broker serves.
 
-3 is flexible and brings the client's name, 4 may name features that start at 0, 5 lets a client say whom it expects.
-A version above ours is answered in the format of version 0, so that any client can read it (KIP-511).
+3 is flexible and brings the client's name, 4 may name features that start at 0, 5 lets a client say whom it
+expects. A version above ours is answered in the format of version 0, which any client can read (KIP-511).
 """
 
 import re

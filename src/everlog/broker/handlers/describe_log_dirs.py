@@ -1,5 +1,8 @@
-"""DescribeLogDirs, versions 1 to 5: what lies in each log directory. 2 is flexible, 3 has an error of its own,
-4 tells the size of the disk and the room on it, 5 whether new partitions are kept away."""
+"""DescribeLogDirs, versions 1 to 5: what lies in each log directory.
+
+2 is flexible, 3 has an error of its own, 4 tells the size of the disk and the room on it, 5 whether new
+partitions are kept away.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

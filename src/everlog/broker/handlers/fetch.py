@@ -150,7 +150,8 @@ def _read_replica(
         if epoch_end < 0:
             raise Refused(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{replica.name} has epochs up to {log.epochs.latest}, the reader has {wanted.last_fetched_epoch}",
+                f"{replica.name} has epochs up to {log.epochs.latest}, "
+                f"the reader has {wanted.last_fetched_epoch}",
             )
         if epoch < wanted.last_fetched_epoch or epoch_end < offset:
             return FetchResult(wanted.partition, 0, end, stable, start, diverging=(epoch, epoch_end))

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch, versions 2 to 4: where an epoch ends in our log, so that a reader sees where its own leaves it.
+"""OffsetForLeaderEpoch, versions 2 to 4: where an epoch ends in our log.
 
-3 tells who asks, 4 is flexible.
+A reader sees by it where its own log leaves ours. 3 tells who asks, 4 is flexible.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """Produce, versions 3 to 13.
 
-3 brings transactions, 5 answers the log start offset, 7 allows zstd, 8 answers which records were refused, 9 is
-flexible, 10 hints at the leader, 12 lets a transaction begin with its first produce, 13 names topics by id.
+3 brings transactions, 5 answers the log start offset, 7 allows zstd, 8 answers which records were refused,
+9 is flexible, 10 hints at the leader, 12 lets a produce begin a transaction, 13 names topics by id.
 
 The batch is checked, stamped and appended as it came; it is never taken apart into records here.
 """

@@ -185,8 +185,8 @@ def _read_forgotten(frame: memoryview, at: int, version: int) -> tuple[list[tupl
         topic, at = _read_topic(frame, at, version)
         partition_count, at = read_count(frame, at, 4, "forgotten partitions")
         within_budget(len(forgotten) + partition_count, "forgotten partitions")
-        for index in struct.unpack_from(f">{partition_count}i", frame, at):
-            forgotten.append((topic, index))
+        indexes = struct.unpack_from(f">{partition_count}i", frame, at)
+        forgotten.extend((topic, index) for index in indexes)
         at += 4 * partition_count
         if flexible:
             at = skip_tags(frame, at)

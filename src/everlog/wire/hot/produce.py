@@ -114,7 +114,7 @@ def _read_flexible(frame: memoryview, at: int, by_id: bool) -> tuple[ProduceData
             index = INT32.unpack_from(frame, at)[0]
             length, at = uvarint(frame, at + 4)
             end = at + length - 1
-            if 0 < length and end <= len(frame):
+            if length > 0 and end <= len(frame):
                 partitions.append((index, frame[at:end]))
                 at = end
             else:
@@ -184,7 +184,7 @@ def _write_one(correlation_id: int, topic: str | bytes, result: ProduceResult) -
     if isinstance(raw, str):
         encoded = raw.encode()
         raw = compact_size(len(encoded) + 1) + encoded
-    # Header without tags and one topic; its name and one partition; the result; no errors and tags; no throttling.
+    # Header without tags, one topic; its name, one partition; the result; no errors, no tags, no throttling.
     return b"".join(
         (
             _ANSWER_START.pack(len(raw) + _ONE_RESULT_BYTES, correlation_id, 0, 2),
