@@ -35,6 +35,8 @@ from tests.fuzz.target import Target, found
 BASE = 1_000
 END = 1 << 40
 _UUID = Uuid(bytes(range(1, 17)))
+_LARGEST_TEXT = 8192
+"""Beyond what Python takes as digits of one number, and as depth of one JSON value."""
 
 
 class OneFile:
@@ -273,6 +275,7 @@ FILE_TARGETS = (
         "leader_epochs",
         _epochs,
         lambda: [epochs_content([(LeaderEpoch(1), Offset(0)), (LeaderEpoch(4), Offset(77))]), b"0\n0\n", b""],
+        largest_input=_LARGEST_TEXT,
     ),
     Target(
         "offset_checkpoint",
@@ -281,6 +284,7 @@ FILE_TARGETS = (
             offsets_content({TopicPartition("a-b.c", 0): Offset(5), TopicPartition("x", 12): Offset(0)}),
             b"0\n0\n",
         ],
+        largest_input=_LARGEST_TEXT,
     ),
     Target("partition_metadata", _partition_metadata, lambda: [partition_metadata_content(_UUID)]),
     Target("meta_properties", _meta_properties, lambda: [MetaProperties("cluster", 1, _UUID).content()]),
@@ -288,6 +292,7 @@ FILE_TARGETS = (
         "clean_shutdown",
         _clean_shutdown,
         lambda: [clean_shutdown_content(-1), b'{"version":0,"brokerEpoch":1e3}', b'{"brokerEpoch":"7"}'],
+        largest_input=_LARGEST_TEXT,
     ),
     Target(
         "quorum_state",
@@ -297,6 +302,7 @@ FILE_TARGETS = (
             b'{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
             b'"currentVoters":[{"voterId":1}],"data_version":0}',
         ],
+        largest_input=_LARGEST_TEXT,
     ),
     Target(
         "server_properties",
