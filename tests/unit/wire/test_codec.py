@@ -1,5 +1,7 @@
 """Headers, frames and refusals of the codec, on bytes written out by hand (mission O5)."""
 
+import struct
+
 import pytest
 
 from everlog.model.errors import EverlogError, ProtocolError
@@ -217,3 +219,14 @@ def test_messages_are_equal_by_value_and_show_their_fields() -> None:
     assert second.responses == []
     with pytest.raises(TypeError, match="unhashable"):
         hash(first)
+
+
+def test_what_comes_after_the_body_of_a_request_is_ignored() -> None:
+    """librdkafka 2.16 asks for all topics with a count of four zero bytes, where one is due."""
+    head = struct.pack(">hhih", ApiKey.METADATA, 13, 7, -1) + b"\0"
+    frame = head + struct.pack(">i", 0) + b"\0\0\0"
+
+    request = decode_request(read_request_header(frame), frame)
+
+    assert isinstance(request, MetadataRequest)
+    assert request.topics is None

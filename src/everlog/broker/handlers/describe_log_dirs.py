@@ -32,24 +32,42 @@ def handle(broker: "Broker", request: DescribeLogDirsRequest, exchange: Exchange
         wanted = asked.__contains__
     exchange.answer(
         DescribeLogDirsResponse(
-            results=[_describe(broker, directory, wanted) for directory in broker.directories]
+            results=[
+                _describe(broker, directory, _held(broker, directory, wanted))
+                for directory in broker.directories
+            ]
+        )
+    )
+
+
+def _held(
+    broker: "Broker", directory: LogDirectory, wanted: Callable[[TopicPartition], bool]
+) -> list[TopicPartition]:
+    """The partitions of a directory, with those that nobody has used yet in the one that would take them."""
+    next_to_fill = min(broker.directories, key=len)
+    return sorted(
+        replica.name
+        for replica in broker.replicas
+        if wanted(replica.name)
+        and (
+            replica.name in directory
+            or (directory is next_to_fill and not any(replica.name in one for one in broker.directories))
         )
     )
 
 
 def _describe(
-    broker: "Broker", directory: LogDirectory, wanted: Callable[[TopicPartition], bool]
+    broker: "Broker", directory: LogDirectory, partitions: list[TopicPartition]
 ) -> DescribeLogDirsResult:
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     try:
-        for partition in sorted(directory.partitions):
-            if broker.replicas.get(partition.topic, partition.partition) is not None and wanted(partition):
-                topics.setdefault(partition.topic, []).append(
-                    DescribeLogDirsPartition(
-                        partition_index=partition.partition,
-                        partition_size=_size(broker, directory, partition),
-                    )
+        for partition in partitions:
+            topics.setdefault(partition.topic, []).append(
+                DescribeLogDirsPartition(
+                    partition_index=partition.partition,
+                    partition_size=_size(broker, directory, partition) if partition in directory else 0,
                 )
+            )
         total, usable = broker.files.total_bytes(directory.path), broker.files.free_bytes(directory.path)
     except OSError:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
