@@ -1,7 +1,7 @@
-"""The smallest possible Kafka client: Fetch v4 by hand, to see the batches that a client really made.
+"""The smallest possible Kafka client, by hand, to send and see the very bytes.
 
 Client libraries hide what they sent; a codec that was silently dropped or a producer id that is missing shows
-only in the batch headers.
+only in the batch headers. They also refuse to send what a broker must be able to refuse.
 """
 
 import socket
@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 from tests.conformance.scenarios import CODECS
 
+_PRODUCE = 0
 _FETCH = 1
+_METADATA = 3
+_INIT_PRODUCER_ID = 22
 _NOT_YET = (3, 5, 6)
 _BATCH = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and last timestamp,
@@ -39,7 +42,7 @@ class BatchSeen:
 def batches(bootstrap: str, topic: str, partition: int, offset: int = 0) -> list[BatchSeen]:
     """The headers of all whole batches of a partition from `offset` to its end."""
     found: list[BatchSeen] = []
-    with _connected(bootstrap) as connection:
+    with connected(bootstrap) as connection:
         while True:
             records = fetch(connection, topic, partition, offset)
             page = split(records)
@@ -99,6 +102,40 @@ def fetch(connection: socket.socket, topic: str, partition: int, offset: int) ->
     return answer[at + 4 : at + 4 + size]
 
 
+def produce(
+    connection: socket.socket, topic: str, batch: bytes, partition: int = 0, acks: int = -1, version: int = 7
+) -> tuple[int, int]:
+    """One Produce of one records field; the error code and base offset of the answer."""
+    body = produce_body(topic, batch, partition, acks)
+    answer = roundtrip(connection, _PRODUCE, version, body)
+    # One topic by name, one partition; then the partition's own fields.
+    number, error, offset = struct.unpack_from(">ihq", answer, 4 + 2 + len(topic.encode()) + 4)
+    assert number == partition, number
+    return error, offset
+
+
+def produce_body(topic: str, records: bytes, partition: int = 0, acks: int = -1) -> bytes:
+    """The body of a Produce request of a version from 3 to 8."""
+    name = topic.encode()
+    head = struct.pack(
+        f">hhiih{len(name)}siii", -1, acks, 10_000, 1, len(name), name, 1, partition, len(records)
+    )
+    return head + records
+
+
+def init_producer_id(connection: socket.socket) -> tuple[int, int]:
+    """A new producer id and its epoch, by InitProducerId v0."""
+    answer = roundtrip(connection, _INIT_PRODUCER_ID, 0, struct.pack(">hi", -1, 60_000))
+    _, error, producer_id, epoch = struct.unpack(">ihqh", answer)
+    assert error == 0, error
+    return producer_id, epoch
+
+
+def metadata(connection: socket.socket) -> bytes:
+    """The answer to Metadata v1 for no topic: the brokers."""
+    return roundtrip(connection, _METADATA, 1, struct.pack(">i", 0))
+
+
 def roundtrip(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
     """Send one request with a classic header (v1) and return the answer's body after its correlation id."""
     header = struct.pack(">hhih5s", api_key, version, 1, 5, b"probe")
@@ -126,5 +163,6 @@ def address(bootstrap: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _connected(bootstrap: str) -> socket.socket:
-    return socket.create_connection(address(bootstrap), timeout=10)
+def connected(bootstrap: str, source: str = "127.0.0.1") -> socket.socket:
+    """A connection from the loopback address `source`, with ten seconds for each wait."""
+    return socket.create_connection(address(bootstrap), timeout=10, source_address=(source, 0))

@@ -111,13 +111,14 @@ class AioKafka:
         _check(answer.topic_error_codes)
 
     def describe_topic(self, topic: str) -> list[PartitionSeen]:
-        (seen,) = self._run(self._admin.describe_topics([topic]))
-        if seen["error_code"]:
-            raise ClientError(seen["error_code"], "describe")
+        # All topics are asked for: to ask for one by name would create it.
+        topics = {seen["topic"]: seen for seen in self._run(self._admin.describe_topics())}
+        if topic not in topics:
+            raise ClientError(3, f"{topic} is not among the topics")
         return sorted(
             (
                 PartitionSeen(each["partition"], each["leader"], tuple(each["replicas"]), tuple(each["isr"]))
-                for each in seen["partitions"]
+                for each in topics[topic]["partitions"]
             ),
             key=lambda partition: partition.partition,
         )

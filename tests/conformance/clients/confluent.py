@@ -122,9 +122,10 @@ class Confluent:
         _wait(self._admin.delete_topics([topic]))
 
     def describe_topic(self, topic: str) -> list[PartitionSeen]:
-        seen = self._admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
-        if seen.error is not None:
-            raise ClientError(seen.error.code(), seen.error.str())
+        # All topics are asked for: to ask for one by name would create it.
+        seen = self._admin.list_topics(timeout=_TIMEOUT_S).topics.get(topic)
+        if seen is None:
+            raise ClientError(3, f"{topic} is not among the topics")
         return [
             PartitionSeen(number, each.leader, tuple(each.replicas), tuple(each.isrs))
             for number, each in sorted(seen.partitions.items())
@@ -175,7 +176,8 @@ class Confluent:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Nothing to do: librdkafka closes with its handle."""
+        """Let go of the admin handle, with which librdkafka closes its connections."""
+        self._admin = None
 
 
 def _read(got: Any) -> Read:
