@@ -5,7 +5,7 @@ the first batch that cannot be right ends the log, what lies behind it goes, and
 the log is made anew. Doing it twice changes nothing the second time.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -71,6 +71,11 @@ def load_log(files: Files, path: str, settings: LogSettings, opening: Opening, w
     """
     bases = clear_leftovers(files, path)
     segments = _segments(files, path, bases, settings.index_interval_bytes)
+    expired = max(bisect_right([segment.base_offset for segment in segments], opening.start_offset) - 1, 0)
+    # Segments that were let go, and whose names the crash gave back. What state they are in says nothing
+    # about the log, which begins behind them.
+    _remove(files, segments[:expired])
+    del segments[:expired]
     durable = max(opening.start_offset, opening.recovery_point)
     if segments and not opening.clean and segments[0].base_offset > durable:
         # The crash took the name of a segment before this one. None of them was durable, and a log that
@@ -124,7 +129,9 @@ def _load_without_scan(
     try:
         if opening.clean:
             active.unseal()
-        elif opening.recovery_point >= active.base_offset:
+            if active.end_offset != opening.recovery_point:
+                return None  # A clean stop makes all durable, so the log has lost or gained something since.
+        elif opening.recovery_point > active.base_offset or len(segments) == 1:
             # The stop was not clean, but nothing may have been written since the last sync. That did not
             # cover what is derived from the active segment: indexes are made anew by its headers, and the
             # aborted transactions only by a scan.
@@ -135,7 +142,7 @@ def _load_without_scan(
             active.sealed = False
         else:
             return None
-        epochs = _read_epochs(files, path, segments)
+        epochs = _read_epochs(files, path, segments, opening.start_offset)
         producers = replay.load_producers(files, path, segments, active.end_offset, wall)
         replay.drop_snapshots(files, path, active.end_offset)
     except CorruptDataError:
@@ -144,13 +151,13 @@ def _load_without_scan(
     return Loaded(segments, producers, epochs, opening.start_offset, opening.recovery_point)
 
 
-def _read_epochs(files: Files, path: str, segments: list[Segment]) -> LeaderEpochs:
+def _read_epochs(files: Files, path: str, segments: list[Segment], start_offset: Offset) -> LeaderEpochs:
     """The checkpoint's epochs; made anew from the log where it is damaged or has gone."""
     try:
         epochs = LeaderEpochs(read_epochs(files, f"{path}/{LEADER_EPOCHS}"))
     except CorruptDataError:
         return replay.epochs_of(segments)
-    return replay.epochs_of(segments) if replay.epochs_are_missing(segments, epochs) else epochs
+    return replay.epochs_of(segments) if replay.epochs_are_missing(segments, epochs, start_offset) else epochs
 
 
 def _remove(files: Files, segments: list[Segment]) -> None:
@@ -181,9 +188,11 @@ class _Scan:
         self._wall = wall
         self._report = RecoveryReport()
         bases = [segment.base_offset for segment in segments]
-        self._first = max(bisect_right(bases, opening.recovery_point) - 1, 0)
+        # The segment of the last durable record counts as dirty: it was active when that was synced, and
+        # what was derived from it when it was sealed may not be durable.
+        self._first = max(bisect_left(bases, opening.recovery_point) - 1, 0)
         synced, base = segments[: self._first], bases[self._first]
-        self._known_epochs = _read_epochs(files, path, synced)
+        self._known_epochs = _read_epochs(files, path, synced, opening.start_offset)
         self._epochs = LeaderEpochs(self._known_epochs.entries)
         # One that begins right here is either that of the first batch, or the last one of an empty log.
         self._epochs.truncate_end(Offset(base + 1))

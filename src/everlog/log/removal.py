@@ -19,7 +19,7 @@ class Removals:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._condemned: list[Segment] = []
-        self._shelved: list[tuple[Instant, Segment, str]] = []
+        self._shelved: list[tuple[Instant, str]] = []
 
     @property
     def waiting(self) -> bool:
@@ -46,13 +46,11 @@ class Removals:
             path = segment.stem + suffix
             if self._files.exists(path):
                 self._files.rename(path, path + DELETED_SUFFIX)
-                self._shelved.append((due, segment, path + DELETED_SUFFIX))
+                self._shelved.append((due, path + DELETED_SUFFIX))
 
     def due(self, now: Instant) -> list[str]:
         """The paths that are to be unlinked by now, which are handed over: they are not returned again."""
         ready = [entry for entry in self._shelved if entry[0] <= now]
         if ready:
             self._shelved = [entry for entry in self._shelved if entry[0] > now]
-            for _, segment, _ in ready:
-                segment.close()
-        return [path for _, _, path in ready]
+        return [path for _, path in ready]

@@ -43,8 +43,8 @@ def load_producers(
     """Return the producers' state at `end_offset`: the newest good snapshot up to it, and what came after.
 
     A snapshot that is damaged is passed over, and so is one from before the first segment: it knows nothing
-    of the batches in between, and would take a producer that went on for one that skips. A producer replayed from the log counts as
-    heard of now: its batches bear the time of its own clock, which nobody vouches for.
+    of the batches in between, and would take a producer that went on for one that skips. A producer replayed
+    from the log counts as heard of now: its batches bear the time of its own clock, which nobody vouches for.
     """
     producers, start = Producers(), Offset(0)
     oldest = segments[0].base_offset if segments else end_offset
@@ -111,9 +111,12 @@ def aborted_of(files: Files, path: str, segments: list[Segment], at: int) -> lis
     return [txn for txn in found if txn is not None]
 
 
-def epochs_are_missing(segments: list[Segment], epochs: LeaderEpochs) -> bool:
-    """Whether the log has batches with epochs and the checkpoint has none."""
-    if epochs.entries:
+def epochs_are_missing(segments: list[Segment], epochs: LeaderEpochs, start_offset: Offset) -> bool:
+    """Whether the log has batches with epochs and the checkpoint has none, or none for the first of them.
+
+    The latter happens where the log was told to begin later, and a crash came before that was durable.
+    """
+    if epochs.entries and epochs.entries[0][1] <= start_offset:
         return False
     first = next((segment for segment in segments if segment.size), None)
     header = next(scan.headers(first.file, 0, first.size), None) if first is not None else None

@@ -160,6 +160,8 @@ class Segment:
         self.end_offset = self.base_offset
         self.has_markers = False
         for header in scan.headers(self.file, 0, self.size):
+            if not 0 <= header.last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
+                raise CorruptDataError(f"{self.file.path} has {header} in the segment of {self.base_offset}")
             self.has_markers = self.has_markers or header.attributes & CONTROL != 0
             self.indexes.add(header.position, header.size, header.last_offset, header.max_timestamp)
             self.end_offset = Offset(header.last_offset + 1)
@@ -167,8 +169,14 @@ class Segment:
     def _mend(self) -> None:
         """Replace a sealed segment's wrong or missing indexes by right ones."""
         end_offset = self.end_offset
-        self.rebuild_indexes()
-        self.end_offset = end_offset
+        try:
+            self.rebuild_indexes()
+        except CorruptDataError:
+            # The log is what is damaged. The index on disk may still lead to the batches behind that.
+            self.indexes.seal()
+            raise
+        finally:
+            self.end_offset = end_offset
         try:
             self.indexes.rewrite()
             self.indexes.save_for_seal()
@@ -182,6 +190,10 @@ class Segment:
         """The first batch whose last offset is at least `offset`; None if there is none."""
         for header in scan.headers(self.file, self._landing(offset), self.size):
             if header.last_offset >= offset:
+                if header.last_offset >= self.end_offset:
+                    raise CorruptDataError(
+                        f"{self.file.path} has {header}, expected it below {self.end_offset}"
+                    )
                 return header
         return None
 
@@ -201,7 +213,10 @@ class Segment:
         return entry[1] if entry else 0
 
     def _points_to_batch(self, entry: tuple[int, int]) -> bool:
-        header = next(scan.headers(self.file, entry[1], self.size), None)
+        try:
+            header = next(scan.headers(self.file, entry[1], self.size), None)
+        except CorruptDataError:
+            return False
         return header is not None and header.last_offset == entry[0]
 
     def boundary_before(self, limit: int, at_least: int) -> int:

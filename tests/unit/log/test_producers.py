@@ -216,7 +216,16 @@ def a_crowd() -> Producers:
 
 def described(producers: Producers) -> list[tuple[object, ...]]:
     return [
-        (s.producer_id, s.epoch, s.window[:-1], s.last_sequence, s.last_offset, s.last_timestamp, s.coordinator_epoch, s.txn_first_offset)
+        (
+            s.producer_id,
+            s.epoch,
+            s.window[:-1],
+            s.last_sequence,
+            s.last_offset,
+            s.last_timestamp,
+            s.coordinator_epoch,
+            s.txn_first_offset,
+        )
         for s in producers
     ]
 

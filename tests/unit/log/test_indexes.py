@@ -1,0 +1,190 @@
+"""Index files in Kafka's formats, and searches by offset and by time (L3, L7)."""
+
+from struct import iter_unpack
+
+import pytest
+
+from everlog.log.offset_index import GrowingOffsetIndex, SealedOffsetIndex
+from everlog.log.settings import LogSettings
+from everlog.log.time_index import GrowingTimeIndex, SealedTimeIndex
+from everlog.log.verified import VerifiedRanges
+from everlog.model.errors import CorruptDataError
+from everlog.model.ids import Offset, Timestamp
+from everlog.records.batch import BatchView, whole_batches
+from everlog.records.compression import Codec
+from tests.unit.log.builders import NOON, PATH, Machine, a_batch, records_of, values
+
+SETTINGS = LogSettings(segment_bytes=2000, index_interval_bytes=300)
+
+
+def a_stopped_machine() -> Machine:
+    """Segments with timestamps that mostly rise, and sometimes fall back."""
+    machine = Machine(SETTINGS)
+    for at in range(60):
+        late = -150 if at % 7 == 3 else 0
+        machine.append(a_batch(values(2), timestamp=NOON + at * 10 + late, step_ms=5))
+    machine.stop()
+    return machine
+
+
+def segments(machine: Machine) -> list[int]:
+    return [int(name[:20]) for name in machine.files.names(PATH) if name.endswith(".log")]
+
+
+def batches(machine: Machine, base: int) -> list[tuple[int, BatchView]]:
+    position = 0
+    found: list[tuple[int, BatchView]] = []
+    for batch in whole_batches(machine.files.read(f"{PATH}/{base:020d}.log")):
+        found.append((position, batch))
+        position += batch.size
+    return found
+
+
+def test_an_index_entry_names_a_batch_by_its_last_offset_and_its_position() -> None:
+    machine = a_stopped_machine()
+    total = 0
+    for base in segments(machine):
+        by_position = dict(batches(machine, base))
+        unindexed = 0
+        expected: list[tuple[int, int]] = []
+        for position, batch in by_position.items():
+            if unindexed > SETTINGS.index_interval_bytes:
+                expected.append((batch.last_offset - base, position))
+                unindexed = 0
+            unindexed += batch.size
+        raw = machine.files.read(f"{PATH}/{base:020d}.index")
+        assert list(iter_unpack(">ii", raw)) == expected
+        total += len(expected)
+    assert total > 10
+
+
+def test_a_time_index_entry_has_the_largest_timestamp_so_far_and_the_batch_that_brought_it() -> None:
+    machine = a_stopped_machine()
+    for base in segments(machine):
+        raw = machine.files.read(f"{PATH}/{base:020d}.timeindex")
+        entries = [(timestamp, base + relative) for timestamp, relative in iter_unpack(">qi", raw)]
+        assert entries == sorted(set(entries))
+        largest = -1
+        holders: dict[int, int] = {}
+        for _, batch in batches(machine, base):
+            if batch.max_timestamp > largest:
+                largest = batch.max_timestamp
+                holders[largest] = batch.last_offset
+        assert all(holders.get(timestamp) == offset for timestamp, offset in entries)
+        assert entries[-1][0] == largest
+
+
+def test_the_active_segments_index_is_written_in_lots_and_never_leads_the_log() -> None:
+    machine = Machine(LogSettings(index_interval_bytes=1))
+    path = f"{PATH}/{0:020d}.index"
+    machine.fill(500, records=1)
+    assert not machine.files.exists(path) or machine.files.size(path) == 0
+    machine.fill(100, records=1)
+    entries = list(iter_unpack(">ii", machine.files.read(path)))
+    assert len(entries) == 512
+    assert entries[-1][1] < machine.log.size
+    machine.kill()
+    assert len(records_of(machine.log, 0, 10_000)) == 600
+
+
+def test_searches_give_the_same_while_growing_and_once_sealed() -> None:
+    entries = [(10 + at * 3, at * 100) for at in range(50)]
+    growing = GrowingOffsetIndex(10, entries)
+    sealed = SealedOffsetIndex(10, memoryview(growing.unsaved()))
+    loaded = GrowingOffsetIndex.load(10, growing.unsaved())
+    for offset in range(200):
+        expected = next((entry for entry in reversed(entries) if entry[0] <= offset), None)
+        assert growing.floor(offset) == sealed.floor(offset) == loaded.floor(offset) == expected
+    for position in range(0, 6000, 37):
+        expected = next((entry for entry in reversed(entries) if entry[1] <= position), None)
+        assert growing.floor_position(position) == sealed.floor_position(position) == expected
+
+
+def test_times_are_searched_the_same_while_growing_and_once_sealed() -> None:
+    growing = GrowingTimeIndex(10)
+    for at in range(40):
+        growing.append(1000 + (at // 2) * 10, 10 + at)
+    raw = growing.unsaved()
+    sealed, loaded = SealedTimeIndex(10, memoryview(raw)), GrowingTimeIndex.load(10, raw)
+    assert len(growing) == len(sealed) == 20
+    for timestamp in range(990, 1210):
+        assert growing.floor(timestamp) == sealed.floor(timestamp) == loaded.floor(timestamp)
+    assert growing.last() == sealed.last() == (1190, 48)
+    assert growing.floor(999) is None
+
+
+@pytest.mark.parametrize("raw", [bytes(7), bytes(9), bytes(16), b"\0\0\0\5\0\0\0\5\0\0\0\4\0\0\0\6"])
+def test_what_cannot_be_an_offset_index_is_refused(raw: bytes) -> None:
+    with pytest.raises(CorruptDataError):
+        SealedOffsetIndex(0, memoryview(raw))
+
+
+@pytest.mark.parametrize("raw", [bytes(11), bytes(24), bytes(13)])
+def test_what_cannot_be_a_time_index_is_refused(raw: bytes) -> None:
+    with pytest.raises(CorruptDataError):
+        SealedTimeIndex(0, memoryview(raw))
+
+
+@pytest.mark.parametrize("restart", [None, "stop", "kill"])
+def test_a_moment_gives_the_first_record_as_new(restart: str | None) -> None:
+    machine = a_stopped_machine()
+    if restart:
+        getattr(machine, restart)()
+    records = records_of(machine.log)
+    for moment in range(NOON - 200, NOON + 700, 7):
+        expected = next((record for record in records if record.timestamp >= moment), None)
+        found = machine.log.offset_for_time(Timestamp(moment), machine.log.end_offset)
+        assert (found and (found.offset, found.timestamp)) == (
+            expected and (expected.offset, expected.timestamp)
+        )
+
+
+def test_a_moment_is_searched_between_the_start_and_the_end_only() -> None:
+    machine = a_stopped_machine()
+    log = machine.log
+    log.move_start_to(Offset(31))
+    found = log.offset_for_time(Timestamp(0), log.end_offset)
+    assert found is not None
+    assert found.offset == 31
+    assert log.offset_for_time(Timestamp(NOON + 500), Offset(60)) is None
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_moment_is_found_inside_a_batch(codec: Codec) -> None:
+    machine = Machine()
+    machine.append(a_batch(values(5), timestamp=NOON, step_ms=10, codec=codec), epoch=3)
+    found = machine.log.offset_for_time(Timestamp(NOON + 11), Offset(5))
+    assert found == (2, NOON + 20, 3)
+
+
+def test_the_record_with_the_largest_timestamp_is_the_first_that_has_it() -> None:
+    machine = Machine(SETTINGS)
+    for at in (5, 90, 40, 90, 10):
+        machine.append(a_batch(values(3), timestamp=NOON + at))
+        machine.log.roll()
+    found = machine.log.offset_of_max_timestamp(machine.log.end_offset)
+    assert found is not None
+    assert (found.offset, found.timestamp) == (3, NOON + 90)
+    assert Machine().log.offset_of_max_timestamp(Offset(0)) is None
+
+
+def test_ranges_that_touch_become_one() -> None:
+    ranges = VerifiedRanges(trusted_from=1000)
+    ranges.add(100, 200)
+    ranges.add(300, 400)
+    assert ranges.unproved_from(100, 400) == 200
+    ranges.add(200, 300)
+    assert ranges.unproved_from(100, 400) == 400
+    assert ranges.unproved_from(50, 60) == 50
+    ranges.add(400, 1000)
+    assert ranges.unproved_from(150, 5000) == 5000
+    ranges.cut(350)
+    assert ranges.unproved_from(100, 900) == 900
+
+
+def test_many_ranges_are_forgotten_rather_than_kept() -> None:
+    ranges = VerifiedRanges(trusted_from=1_000_000)
+    for at in range(500):
+        ranges.add(at * 100, at * 100 + 50)
+    assert ranges.unproved_from(0, 50) == 0
+    assert ranges.unproved_from(49_900, 49_950) == 49_950
