@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.known_finds import KNOWN_FINDS
 from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
 
@@ -54,22 +53,7 @@ def traced() -> Iterator[None]:
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_kept_inputs_are_read_or_refused_within_bounds(target: Target) -> None:
     for name, data in inputs(target):
-        if name not in KNOWN_FINDS:
-            replay(target, name, data)
-
-
-@pytest.mark.usefixtures("traced")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=why, strict=True))
-        for name, why in KNOWN_FINDS.items()
-    ],
-)
-def test_a_known_find_is_mended(name: str) -> None:
-    target = TARGETS[name.partition("/")[0]]
-
-    replay(target, name, (CORPUS / name).read_bytes())
+        replay(target, name, data)
 
 
 def test_the_corpus_is_small_and_belongs_to_targets() -> None:
@@ -77,4 +61,3 @@ def test_the_corpus_is_small_and_belongs_to_targets() -> None:
 
     assert {file.parent.name for file in files} <= set(TARGETS)
     assert sum(file.stat().st_size for file in files) < MAX_CORPUS_BYTES
-    assert {name for name in KNOWN_FINDS if not (CORPUS / name).exists()} == set()

@@ -57,6 +57,8 @@ class Broker:
         self.static_settings = settings
         self.settings = settings
         """What the node was told, with what was changed while it runs."""
+        self.on_settings_changed: Callable[[BrokerSettings], None] = lambda _settings: None
+        """Told when `settings` has changed, so that whoever holds connections can follow."""
         self.node_id: BrokerId = settings.node_id
         self.cluster_id = cluster_id
         self.controller = controller
@@ -167,6 +169,7 @@ class Broker:
         if ALL_BROKERS in changed or own in changed:
             self.settings = self.static_settings.with_dynamic(image.config(ALL_BROKERS), image.config(own))
             self.fetch_max_bytes = self.settings[keys.FETCH_MAX_BYTES]
+            self.on_settings_changed(self.settings)
             topics = list(self.replicas.by_name)
         for topic in topics:
             settings = topic_log_settings(self.settings, image, topic)

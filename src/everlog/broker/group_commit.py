@@ -4,6 +4,7 @@ While a sync runs, appends go on and their waiters gather; the next sync covers 
 the first waiter sets the time of the sync, and whoever appends until then shares it.
 """
 
+import logging
 from collections.abc import Callable
 
 from everlog.log.partition import PartitionLog
@@ -12,6 +13,8 @@ from everlog.model.ids import Instant
 from everlog.ports.alarm import Alarm
 from everlog.ports.aside import Aside
 from everlog.ports.clock import Clock
+
+_log = logging.getLogger(__name__)
 
 Waiter = Callable[[bool], None]
 """Called once: with True when the append is durable, with False if that can no longer be hoped for."""
@@ -75,6 +78,9 @@ class GroupCommit:
     def _ended(self, log: PartitionLog, queue: _Queue, plan: SyncPlan, result: OSError | None) -> None:
         queue.running = False
         if isinstance(result, OSError):
+            _log.error(
+                "%s takes no records until the broker is restarted, fsync failed: %s", log.partition, result
+            )
             log.sync_failed(result)
             waiters, queue.waiters = queue.waiters, []
             del self._queues[log]

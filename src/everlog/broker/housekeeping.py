@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from everlog.broker.replicas import Replica
+from everlog.controller.metadata_log import METADATA_PARTITION
 from everlog.log.directory import CheckpointPlan, Deletions, LogDirectory
 from everlog.model.errors import CorruptDataError, StorageError
 from everlog.model.ids import Instant, Offset
@@ -147,7 +148,8 @@ class Housekeeping:
             log
             for directory in self._broker.directories
             for log in directory.open_logs
-            if log.recovery_point < log.end_offset and log.failure is None
+            # The quorum syncs the metadata log, and nobody else may.
+            if log.recovery_point < log.end_offset and not log.failure and log.partition != METADATA_PARTITION
         ]
         missing = len(dirty)
         if not missing:

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 _HEADER = Struct(">hhih")
 _HEADER_BYTES = _HEADER.size
 
-MAX_WAITING = 64
-"""Requests of one connection that may wait for their answers before we stop reading from it."""
-
 
 class Outlet(Protocol):
     """What a session can do to its connection."""
@@ -41,10 +38,14 @@ class Outlet(Protocol):
 class Session:
     """One connection: reads request headers, hands bodies to handlers, keeps the answers in order."""
 
-    __slots__ = ("_broker", "_outlet", "_waiting", "listener_name", "open", "peer_host")
+    __slots__ = ("_broker", "_max_waiting", "_outlet", "_waiting", "listener_name", "open", "peer_host")
 
-    def __init__(self, broker: "Broker", outlet: Outlet, listener_name: str, peer_host: str) -> None:
+    def __init__(
+        self, broker: "Broker", outlet: Outlet, listener_name: str, peer_host: str, max_waiting: int
+    ) -> None:
+        """Take on a connection of which `max_waiting` requests may wait before we stop reading from it."""
         self._broker = broker
+        self._max_waiting = max_waiting
         self._outlet = outlet
         self.open = True
         self.listener_name = listener_name
@@ -64,7 +65,7 @@ class Session:
         waiting = self._waiting
         waiting.append(exchange)
         self._broker.dispatch(api_key, exchange, frame, _HEADER_BYTES + max(client_id_bytes, 0))
-        if len(waiting) >= MAX_WAITING:
+        if len(waiting) >= self._max_waiting:
             self._outlet.pause("waiting")
 
     def closed(self) -> None:
@@ -84,10 +85,10 @@ class Session:
     def send_answered(self) -> None:
         """Send the answers that no earlier request holds up any more."""
         waiting = self._waiting
-        was_full = len(waiting) >= MAX_WAITING
+        was_full = len(waiting) >= self._max_waiting
         while waiting and waiting[0].answered:
             parts = waiting.popleft().parts
             if parts:
                 self._outlet.send(parts)
-        if was_full and len(waiting) < MAX_WAITING:
+        if was_full and len(waiting) < self._max_waiting:
             self._outlet.resume("waiting")

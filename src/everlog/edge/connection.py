@@ -116,6 +116,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._socket.family in (socket.AF_INET, socket.AF_INET6):
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            limits = self._server.limits
+            if limits.send_buffer_bytes > 0:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+            if limits.receive_buffer_bytes > 0:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
         self._session = self._server.open_session(self, self._listener_name, self.peer_host)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -15,7 +15,6 @@ _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
 _COMPLAINT_MS = 60_000
-_BACKLOG = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +34,11 @@ class Limits:
     stalled_peer_ms: int = 60_000
     """How long a peer may leave its answers unread."""
     scratch_bytes: int = 1024 * 1024
+    send_buffer_bytes: int = -1
+    """The size of a socket's buffer in the kernel; -1 leaves it to the system."""
+    receive_buffer_bytes: int = -1
+    backlog: int = 50
+    """Connections that may wait to be accepted."""
 
 
 OpenSession = Callable[[Connection, str, str], Session]
@@ -76,7 +80,7 @@ class Server:
                 lambda: Connection(self, listener_name),
                 host or None,
                 port,
-                backlog=_BACKLOG,
+                backlog=self.limits.backlog,
                 reuse_address=True,
                 start_serving=False,
             )
@@ -129,6 +133,12 @@ class Server:
             )
             return False
         return True
+
+    def change_limits(self, limits: Limits) -> None:
+        """Obey other limits from now on; connections that are open stay."""
+        self.limits = limits
+        self.max_frame_bytes = limits.max_frame_bytes
+        self.max_unsent_bytes = limits.max_unsent_bytes
 
     def forget(self, connection: Connection) -> None:
         """Take a closed connection off the books."""

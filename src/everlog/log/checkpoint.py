@@ -26,6 +26,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 TEMPORARY_SUFFIX = ".tmp"
 _VERSION = "0"
 _LARGEST = (1 << 63) - 1
+_MOST_DIGITS = 19
 
 
 def replace_file(files: Files, path: str, content: bytes, *, sync_dir: bool = True) -> None:
@@ -159,7 +160,7 @@ def read_clean_shutdown(files: Files, path: str) -> int | None:
     try:
         fields = json.loads(files.read(path))
         return int(fields["brokerEpoch"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise CorruptDataError(f"{path} is not a clean-shutdown marker: {error}") from error
 
 
@@ -191,7 +192,8 @@ def _entries(files: Files, path: str) -> list[tuple[int, str]]:
 
 
 def _number(path: str, line: int, text: str) -> int:
-    if not text.isdecimal() or int(text) > _LARGEST:
+    # The length first: Python refuses to read thousands of digits, and says so in its own way.
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) > _LARGEST:
         raise _damaged(path, line, text, "a whole number")
     return int(text)
 

@@ -1,11 +1,11 @@
 """What can go wrong: error codes for the wire, and the exceptions of our own.
 
-    EverlogError
-    ├── ProtocolError      the peer sent what cannot be read; the connection ends
-    ├── Refused            one thing in a request cannot be done; answered with its code
-    ├── CorruptDataError   bytes on disk or in a batch are not what was written
-    ├── StorageError       the disk refused; later it may not
-    └── ConfigError        a setting is unknown or has a value it cannot have
+EverlogError
+├── ProtocolError      the peer sent what cannot be read; the connection ends
+├── Refused            one thing in a request cannot be done; answered with its code
+├── CorruptDataError   bytes on disk or in a batch are not what was written
+├── StorageError       the disk refused; later it may not
+└── ConfigError        a setting is unknown or has a value it cannot have
 """
 
 from enum import IntEnum

@@ -8,7 +8,13 @@ from everlog.broker.session import Outlet, Session
 from everlog.broker.topic_settings import topic_log_settings
 from everlog.controller import Controller
 from everlog.controller.brokers import NOT_CLEAN, RegisterBroker, UnfenceBroker
-from everlog.controller.replay import replay
+from everlog.controller.metadata_log import (
+    METADATA_LOG_SETTINGS,
+    METADATA_PARTITION,
+    ControllerWorld,
+    MetadataLog,
+    open_controller,
+)
 from everlog.log.directory import LogDirectory
 from everlog.log.partition import World
 from everlog.log.settings import LogSettings
@@ -20,13 +26,11 @@ from everlog.model.settings import broker_table as keys
 from everlog.model.settings.listeners import Listener
 from everlog.model.topics import TopicPartition
 from everlog.node.identity import identify
-from everlog.node.metadata_log import METADATA_LOG_SETTINGS, METADATA_PARTITION, MetadataLog
 from everlog.ports.alarm import Alarm
 from everlog.ports.aside import Aside
 from everlog.ports.clock import Clock
 from everlog.ports.files import Files
 from everlog.ports.random import Random
-from everlog.raft.quorum import Quorum
 from everlog.raft.store import QuorumStore
 
 _log = logging.getLogger(__name__)
@@ -70,20 +74,13 @@ class Node:
         log = home.get(METADATA_PARTITION, METADATA_LOG_SETTINGS) or home.create(
             METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_LOG_SETTINGS
         )
-        metadata = MetadataLog(log, aside, clock)
+        metadata = MetadataLog(log, lambda: home.reopen(METADATA_PARTITION), aside, clock)
+        store = QuorumStore(self._files, log.path)
+        world = ControllerWorld(aside, clock, self._random)
         try:
-            image = replay(metadata.batches())
+            return open_controller(self._settings, self._directory_ids[home.path], metadata, store, world)
         except CorruptDataError as error:
             raise StorageError(f"the metadata log in {home.path} cannot be read: {error}") from error
-        quorum = Quorum(
-            self._settings.node_id,
-            self._directory_ids[home.path],
-            metadata,
-            QuorumStore(self._files, log.path),
-            aside,
-            clock,
-        )
-        return Controller(quorum, self._settings, self._random, image)
 
     def _recover(self) -> None:
         """Bring every log to a state that can be served, after a stop that was not clean."""
@@ -138,7 +135,8 @@ class Node:
 
     def open_session(self, outlet: Outlet, listener_name: str, peer_host: str) -> Session:
         """Take on a connection."""
-        return Session(self.broker, outlet, listener_name, peer_host)
+        max_waiting = self.broker.settings[keys.CONNECTIONS_MAX_IN_FLIGHT_REQUESTS]
+        return Session(self.broker, outlet, listener_name, peer_host, max_waiting)
 
     def settle(self) -> None:
         """Answer what the requests just handled have made answerable."""

@@ -83,6 +83,7 @@ class _Process:
         try:
             node = Node(settings, files, clock, SystemRandom(), aside, alarm)
             server = Server(self._loop, clock, _limits(settings), node.open_session, node.settle)
+            node.broker.on_settings_changed = lambda changed: server.change_limits(_limits(changed))
             bound = await self._bind(server)
             await self._start(node, bound)
             alarm.wakes(node.tick)
@@ -147,4 +148,7 @@ def _limits(settings: BrokerSettings) -> Limits:
         idle_ms=settings[keys.CONNECTIONS_MAX_IDLE_MS],
         frame_grace_ms=settings[keys.REQUEST_READ_TIMEOUT_MS],
         frame_bytes_per_second=settings[keys.REQUEST_READ_MIN_BYTES_PER_SECOND],
+        send_buffer_bytes=settings[keys.SOCKET_SEND_BUFFER_BYTES],
+        receive_buffer_bytes=settings[keys.SOCKET_RECEIVE_BUFFER_BYTES],
+        backlog=settings[keys.SOCKET_LISTEN_BACKLOG_SIZE],
     )

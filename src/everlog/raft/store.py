@@ -77,7 +77,7 @@ def decode_state(data: bytes) -> QuorumState:
             raise CorruptDataError(f"{FILE_NAME} has version {version!r}, expected 0 or {VERSION}")
         voted_directory = uuid_from_text(fields["votedDirectoryId"]) if version else NO_UUID
         numbers = [fields[name] for name in ("leaderEpoch", "leaderId", "votedId")]
-    except (ValueError, KeyError, TypeError, ConfigError) as error:
+    except (ValueError, KeyError, TypeError, ConfigError, RecursionError) as error:
         raise CorruptDataError(f"{FILE_NAME} is {data[:200]!r}, which cannot be read: {error}") from None
     if not all(type(number) is int for number in numbers) or numbers[0] < 0:
         raise CorruptDataError(f"{FILE_NAME} has {numbers!r} for its epoch, leader and vote")

@@ -9,8 +9,7 @@ that names the message, the field and the value before anything is allocated for
   of a message together are at most `max_elements`;
 - a struct has at most 1,000 tagged fields, with tags going up, and unknown ones are skipped;
 - a varint has at most 5 bytes, null stands only where the version allows it;
-- nothing comes after an answer or a value. What comes after a request is passed over, as Kafka does: librdkafka
-  2.16 sends three bytes too many when it asks for all topics.
+- nothing comes after an answer or a value.
 """
 
 import struct

@@ -1,6 +1,7 @@
 """What time and restarts do: retention, deletion, checkpoints, changed settings, what survives (L5, L10)."""
 
 from everlog.model.errors import ErrorCode
+from everlog.model.settings import broker_table
 from everlog.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -251,3 +252,23 @@ def test_the_end_of_an_epoch_is_told() -> None:
     assert end_of(0) == (0, 0, 2)
     assert end_of(epoch) == (0, epoch, 3)
     assert end_of(epoch + 5) == (0, -1, -1)
+
+
+def test_whoever_holds_connections_is_told_of_changed_broker_settings() -> None:
+    node = SimulatedNode()
+    told: list[int] = []
+    node.broker.on_settings_changed = lambda settings: told.append(settings[broker_table.MAX_CONNECTIONS])
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=4,
+                resource_name="1",
+                configs=[AlterableConfig(name="max.connections", config_operation=0, value="77")],
+            )
+        ]
+    )
+
+    answer = node.client().call(request, 1, IncrementalAlterConfigsResponse)
+
+    assert answer.responses[0].error_code == 0
+    assert told == [77]

@@ -7,8 +7,10 @@ import pytest
 
 from everlog.broker.broker import Broker
 from everlog.broker.exchange import Exchange, Parts
-from everlog.broker.session import MAX_WAITING, Session
+from everlog.broker.session import Session
 from everlog.model.errors import ProtocolError
+
+MAX_WAITING = 64
 
 
 class Desk:
@@ -47,7 +49,7 @@ class Wire:
 def a_session() -> tuple[Session, Desk, Wire]:
     desk, wire = Desk(), Wire()
     # The session uses no more of the broker than its `dispatch`.
-    return Session(cast(Broker, desk), wire, "PLAINTEXT", "127.0.0.1"), desk, wire
+    return Session(cast(Broker, desk), wire, "PLAINTEXT", "127.0.0.1", MAX_WAITING), desk, wire
 
 
 def a_request(correlation_id: int, client_id: bytes | None = b"me", body: bytes = b"") -> memoryview:

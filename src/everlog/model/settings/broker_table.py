@@ -108,21 +108,25 @@ SOCKET_LISTEN_BACKLOG_SIZE = _row(
     whole("socket.listen.backlog.size", 50, "The connections that may wait to be accepted.", 1, kind=INT)
 )
 SOCKET_SEND_BUFFER_BYTES = _row(
-    whole(
-        "socket.send.buffer.bytes",
-        102_400,
-        "The size of a socket's send buffer; -1 leaves it to the system.",
-        -1,
-        kind=INT,
+    our_own(
+        whole(
+            "socket.send.buffer.bytes",
+            -1,
+            "The size of a socket's send buffer; -1, unlike Kafka's 102400, leaves it to the system.",
+            -1,
+            kind=INT,
+        )
     )
 )
 SOCKET_RECEIVE_BUFFER_BYTES = _row(
-    whole(
-        "socket.receive.buffer.bytes",
-        102_400,
-        "The size of a socket's receive buffer; -1 leaves it to the system.",
-        -1,
-        kind=INT,
+    our_own(
+        whole(
+            "socket.receive.buffer.bytes",
+            -1,
+            "The size of a socket's receive buffer; -1, unlike Kafka's 102400, leaves it to the system.",
+            -1,
+            kind=INT,
+        )
     )
 )
 

@@ -88,17 +88,12 @@ class FetchResult(NamedTuple):
 def read_fetch(frame: memoryview, at: int, version: int) -> FetchData:
     """Read the body of a fetch request that begins at `at`; ProtocolError if it is not one."""
     try:
-        data, end = _read(frame, at, version)
+        return _read(frame, at, version)
     except (struct.error, IndexError):
         raise ProtocolError(f"the Fetch v{version} request ends before its last field") from None
-    if end != len(frame):
-        raise ProtocolError(
-            f"the Fetch v{version} request has {len(frame) - end} bytes behind its last field"
-        )
-    return data
 
 
-def _read(frame: memoryview, at: int, version: int) -> tuple[FetchData, int]:
+def _read(frame: memoryview, at: int, version: int) -> FetchData:
     flexible = version >= FIRST_FLEXIBLE
     replica_id = NO_REPLICA
     if version < 15:
@@ -118,10 +113,10 @@ def _read(frame: memoryview, at: int, version: int) -> tuple[FetchData, int]:
     if version >= 11:
         rack_id, at = (compact_text if flexible else classic_text)(frame, at, "the rack id")
     if flexible:
-        fields, at = tagged(frame, at)
+        fields, _ = tagged(frame, at)
         if version >= 15 and 1 in fields:
             replica_id, _ = _REPLICA_STATE.unpack_from(fields[1])
-    data = FetchData(
+    return FetchData(
         replica_id,
         max_wait_ms,
         min_bytes,
@@ -133,7 +128,6 @@ def _read(frame: memoryview, at: int, version: int) -> tuple[FetchData, int]:
         forgotten,
         rack_id or "",
     )
-    return data, at
 
 
 def _read_topic(frame: memoryview, at: int, version: int) -> tuple[Topic, int]:

@@ -69,19 +69,13 @@ def read_produce(frame: memoryview, at: int, version: int) -> ProduceData:
     """Read the body of a produce request that begins at `at`; ProtocolError if it is not one."""
     try:
         if version >= FIRST_FLEXIBLE:
-            data, end = _read_flexible(frame, at, version >= FIRST_WITH_TOPIC_ID)
-        else:
-            data, end = _read_classic(frame, at)
+            return _read_flexible(frame, at, version >= FIRST_WITH_TOPIC_ID)
+        return _read_classic(frame, at)
     except (struct.error, IndexError):
         raise ProtocolError(f"the Produce v{version} request ends before its last field") from None
-    if end != len(frame):
-        raise ProtocolError(
-            f"the Produce v{version} request has {len(frame) - end} bytes behind its last field"
-        )
-    return data
 
 
-def _read_flexible(frame: memoryview, at: int, by_id: bool) -> tuple[ProduceData, int]:
+def _read_flexible(frame: memoryview, at: int, by_id: bool) -> ProduceData:
     # Lengths and counts of one byte, which are nearly all, are read in place: a call costs more.
     if frame[at] == 0:
         transactional_id, at = None, at + 1
@@ -123,10 +117,11 @@ def _read_flexible(frame: memoryview, at: int, by_id: bool) -> tuple[ProduceData
             at = at + 1 if frame[at] == 0 else skip_tags(frame, at)
         topics.append((topic, partitions))
         at = at + 1 if frame[at] == 0 else skip_tags(frame, at)
-    return ProduceData(transactional_id, acks, timeout_ms, topics), skip_tags(frame, at)
+    skip_tags(frame, at)
+    return ProduceData(transactional_id, acks, timeout_ms, topics)
 
 
-def _read_classic(frame: memoryview, at: int) -> tuple[ProduceData, int]:
+def _read_classic(frame: memoryview, at: int) -> ProduceData:
     transactional_id, at = classic_text(frame, at, "the transactional id")
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, at)
     topic_count, at = classic_count(frame, at + 6, 6, "topics")
@@ -145,7 +140,7 @@ def _read_classic(frame: memoryview, at: int) -> tuple[ProduceData, int]:
             records, at = _records(frame, at + 8, length)
             partitions.append((index, records))
         topics.append((topic, partitions))
-    return ProduceData(transactional_id, acks, timeout_ms, topics), at
+    return ProduceData(transactional_id, acks, timeout_ms, topics)
 
 
 def _records(frame: memoryview, at: int, length: int) -> tuple[memoryview | None, int]:
