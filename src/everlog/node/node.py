@@ -15,7 +15,7 @@ from everlog.controller.metadata_log import (
     MetadataLog,
     open_controller,
 )
-from everlog.log.directory import LogDirectory
+from everlog.log.directory import LogDirectory, make_dir_durably
 from everlog.log.partition import World
 from everlog.log.settings import LogSettings
 from everlog.metadata.image import Endpoint
@@ -52,6 +52,8 @@ class Node:
         self._files = files
         self._random = random
         paths = list(dict.fromkeys((*settings.log_dirs, settings.metadata_log_dir)))
+        for path in paths:
+            make_dir_durably(files, path)
         self.cluster_id, self._directory_ids = identify(files, paths, settings.node_id, random)
         world = World(files, clock, random)
         self._all_directories = {path: LogDirectory(world, path) for path in paths}

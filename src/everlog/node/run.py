@@ -14,6 +14,7 @@ from everlog.edge.descriptors import limit_open_files
 from everlog.edge.disk import RealFiles
 from everlog.edge.lock import DirectoryLock
 from everlog.edge.server import Limits, Server
+from everlog.log.directory import make_dir_durably
 from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
 from everlog.model.settings.listeners import Listener
@@ -78,7 +79,7 @@ class _Process:
         aside = ThreadAside(self._loop, self._ended_by_bug)
         alarm = LoopAlarm(self._loop, clock)
         for directory in settings.log_dirs:
-            files.make_dir(directory)
+            make_dir_durably(files, directory)
         locks = [DirectoryLock(directory) for directory in settings.log_dirs]
         try:
             node = Node(settings, files, clock, SystemRandom(), aside, alarm)

@@ -50,13 +50,13 @@ M = TypeVar("M", bound=Message)
 class Client:
     """One connection to the node; what was answered lies in `answers`, oldest first."""
 
-    def __init__(self, node: "SimulatedNode") -> None:
+    def __init__(self, node: "SimulatedNode", listener_name: str) -> None:
         self._node = node
         self._asked: list[tuple[int, int]] = []
         self.frames: list[bytes] = []
         self.open = True
         self.reading = True
-        self.session: Session = node.node.open_session(self, "PLAINTEXT", "10.0.0.9")
+        self.session: Session = node.node.open_session(self, listener_name, "192.0.2.7")
 
     def send(self, parts: Parts) -> None:
         whole = b"".join(part if isinstance(part, bytes) else part.read() for part in parts)
@@ -98,8 +98,8 @@ class Client:
 class SimulatedNode:
     """A node that is started, and can be stopped and started again on the same disk."""
 
-    def __init__(self, **overrides: str) -> None:
-        self.files = SimFiles()
+    def __init__(self, files: SimFiles | None = None, **overrides: str) -> None:
+        self.files = files or SimFiles()
         self.clock = SimClock()
         self.overrides = overrides
         self.start()
@@ -115,13 +115,12 @@ class SimulatedNode:
             "log.dirs": DATA,
             **{key.replace("_", "."): value for key, value in self.overrides.items()},
         }
-        self.files.make_dir(DATA)
         self.node = Node(
             broker_settings(given), self.files, self.clock, SimRandom("node"), self.aside, self.alarm
         )
         outcome: list[object] = []
         self.node.start(
-            [Listener("PLAINTEXT", "127.0.0.1", 9092, SecurityProtocol.PLAINTEXT)], outcome.append
+            [Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)], outcome.append
         )
         self.aside.run_all()
         assert outcome == [None]
@@ -131,8 +130,8 @@ class SimulatedNode:
     def broker(self) -> Broker:
         return self.node.broker
 
-    def client(self) -> Client:
-        return Client(self)
+    def client(self, listener_name: str = "PLAINTEXT") -> Client:
+        return Client(self, listener_name)
 
     def pass_time(self, ms: int) -> None:
         """Let time pass, with every alarm on the way rung."""

@@ -75,7 +75,7 @@ def test_share_groups_have_no_coordinator() -> None:
 
 def test_a_listener_that_the_broker_is_not_on_has_no_coordinator() -> None:
     node = SimNode()
-    node.session = node.node.open_session(node, "OTHER", "192.0.2.7")
+    node.connect("OTHER")
 
     answer = node.ask(FindCoordinatorRequest(key="g"), 2, FindCoordinatorResponse)
 

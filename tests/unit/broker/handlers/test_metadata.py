@@ -207,7 +207,7 @@ def test_leaders_that_cannot_be_reached_are_not_told() -> None:
 )
 def test_a_leader_without_the_clients_listener_has_its_own_error(version: int, code: ErrorCode) -> None:
     node = a_node("orders")
-    node.session = node.node.open_session(node, "OTHER", "192.0.2.7")
+    node.connect("OTHER")
 
     answer = node.ask(MetadataRequest(topics=None), version, MetadataResponse)
 
