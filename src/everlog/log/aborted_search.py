@@ -31,8 +31,8 @@ class AbortedSearch:
         """
         found: list[AbortedTxn] = []
         for at in range(segment_index(self._bases, start), len(self._segments)):
-            aborted = self._aborted_in(at)
-            if aborted:
+            if self._segments[at].may_have_aborted:
+                aborted = self._aborted_in(at)
                 found += [txn for txn in aborted if txn.last_offset >= start and txn.first_offset < end]
         return found
 

@@ -245,11 +245,13 @@ class _Scan:
         try:
             for position, batch in scan.batches(segment.file, 0, segment.size):
                 self._check(segment, batch)
-                txn = replay.replay_batch(self._producers, batch, self._wall)
-                if txn is not None:
-                    aborted.append(txn)
+                if batch.producer_id >= 0:
+                    txn = replay.replay_batch(self._producers, batch, self._wall)
+                    if txn is not None:
+                        aborted.append(txn)
                 segment.indexes.add(position, batch.size, batch.last_offset, batch.max_timestamp)
-                self._epochs.assign(LeaderEpoch(batch.leader_epoch), Offset(batch.base_offset))
+                if batch.leader_epoch != self._epochs.latest:
+                    self._epochs.assign(LeaderEpoch(batch.leader_epoch), Offset(batch.base_offset))
                 segment.end_offset = Offset(batch.next_offset)
                 self._expected = batch.next_offset
                 good_bytes = position + batch.size

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from everlog.model.errors import CorruptDataError
 from everlog.ports.files import File
 from everlog.records.batch import (
+    CRC_START,
     HEADER_BYTES,
     LENGTH_OFFSET,
     LENGTH_OVERHEAD,
@@ -14,6 +15,7 @@ from everlog.records.batch import (
     MIN_BATCH_LENGTH,
     BatchView,
 )
+from everlog.records.crc import crc32c
 
 SCAN_BYTES = 4 << 20
 """How much a full scan reads at once."""
@@ -83,44 +85,34 @@ def batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchVie
         if len(chunk) < wanted:
             raise _damaged(file, position, f"{len(chunk)} bytes left, expected {end - position}")
         at = 0
-        while at < len(chunk):
-            batch = _batch_in(file, chunk, at, position, end)
-            if batch is None:
+        read_bytes = SCAN_BYTES
+        while at < wanted:
+            size = _size_at(file, chunk, at, position, end)
+            if size > wanted - at:
+                # The chunk does not hold it: it is read again from its first byte, as a whole if need be.
+                read_bytes = max(size, SCAN_BYTES)
                 break
+            batch = BatchView(chunk[at : at + size])
             if batch.base_offset < expected:
-                raise _damaged(
-                    file, position + at, f"offset {batch.base_offset}, expected {expected} or more"
-                )
-            expected = batch.next_offset
+                raise _damaged(file, position + at, f"{batch}, expected offset {expected} or more")
+            prove(file, position + at, batch)
+            expected = batch.base_offset + batch.last_offset_delta + 1
             yield position + at, batch
-            at += batch.size
-        # A batch that the chunk does not hold is read again from its first byte, as a whole if need be.
-        read_bytes = SCAN_BYTES if at else _size_at(chunk)
+            at += size
         position += at
 
 
-def _batch_in(file: File, chunk: memoryview, at: int, chunk_at: int, end: int) -> BatchView | None:
-    """The batch at `at` in a chunk, proved; None if the chunk ends before it does and the file does not."""
-    left = len(chunk) - at
+def _size_at(file: File, chunk: memoryview, at: int, chunk_at: int, end: int) -> int:
+    """The size of the batch at `at` in a chunk, which may end before it; the file may not."""
+    left = end - chunk_at - at
     if left < HEADER_BYTES:
-        if chunk_at + len(chunk) >= end:
-            raise _damaged(file, chunk_at + at, f"{left} bytes, too few for a batch")
-        return None
-    size = _size_at(chunk[at:])
-    if not HEADER_BYTES <= size <= min(end - chunk_at - at, MAX_BATCH_BYTES):
-        raise _damaged(file, chunk_at + at, f"a batch of {size} bytes, where {end - chunk_at - at} are left")
-    if size > left:
-        return None
-    batch = BatchView(chunk[at : at + size])
-    prove(file, chunk_at + at, batch)
-    return batch
-
-
-def _size_at(chunk: memoryview) -> int:
-    if len(chunk) < LENGTH_OVERHEAD:
-        return 0
-    length: int = _LENGTH.unpack_from(chunk, LENGTH_OFFSET)[0]
-    return length + LENGTH_OVERHEAD
+        raise _damaged(file, chunk_at + at, f"{left} bytes, too few for a batch")
+    if len(chunk) - at < LENGTH_OVERHEAD:
+        return HEADER_BYTES
+    size: int = _LENGTH.unpack_from(chunk, at + LENGTH_OFFSET)[0] + LENGTH_OVERHEAD
+    if not HEADER_BYTES <= size <= left or size > MAX_BATCH_BYTES:
+        raise _damaged(file, chunk_at + at, f"a batch of {size} bytes, where {left} are left")
+    return size
 
 
 def prove(file: File, position: int, batch: BatchView) -> None:
@@ -135,7 +127,7 @@ def prove(file: File, position: int, batch: BatchView) -> None:
             position,
             f"magic {batch.magic}, {batch.count} records in {batch.last_offset_delta + 1} offsets",
         )
-    if not batch.checksum_holds():
+    if crc32c(batch.raw[CRC_START:]) != batch.crc:
         raise _damaged(file, position, "a batch whose checksum does not hold")
 
 

@@ -45,6 +45,7 @@ class Segment:
         "end_offset",
         "has_markers",
         "indexes",
+        "may_have_aborted",
         "sealed",
         "size",
         "stem",
@@ -71,6 +72,8 @@ class Segment:
         self._file: File | None = None
         self._aborted: list[AbortedTxn] | None = None
         self._aborted_unsaved = False
+        self.may_have_aborted = True
+        """Whether `aborted` is worth asking for."""
         self.aborted_unchecked = True
         """Whether the aborted transactions come from disk, and nobody has looked for their first batches."""
         self._largest: tuple[int, int] | None = None  # Of a sealed segment, once it was looked up.
@@ -244,15 +247,16 @@ class Segment:
             return
         expected = int(self.base_offset)
         for position, batch in scan.batches(self.file, unproved, end):
+            last_offset = batch.base_offset + batch.last_offset_delta
             # No epoch is known below a log start that a crash has taken back.
-            epoch = epochs.epoch_at(Offset(batch.last_offset))
+            epoch = epochs.epoch_at(Offset(last_offset))
             right_epoch = epoch in (NO_EPOCH, batch.leader_epoch)
-            if batch.base_offset < expected or batch.next_offset > self.end_offset or not right_epoch:
+            if batch.base_offset < expected or last_offset >= self.end_offset or not right_epoch:
                 raise CorruptDataError(
                     f"{self.file.path} at position {position} has {batch}, expected offsets from {expected} "
                     f"up to {self.end_offset} in epoch {epoch}"
                 )
-            expected = batch.next_offset
+            expected = last_offset + 1
         follower = next(scan.headers(self.file, end, self.size), None)
         if follower is not None and follower.base_offset < expected:
             raise CorruptDataError(
@@ -340,6 +344,7 @@ class Segment:
     def has_no_aborted(self) -> None:
         """Spare the search for a transaction index that is known not to be there."""
         self._aborted = []
+        self.may_have_aborted = False
 
     def _check_marker(self, entry: AbortedTxn) -> None:
         """The transaction index has no checksum: each entry must name a control batch of its producer."""
@@ -358,6 +363,7 @@ class Segment:
     def add_aborted(self, entry: AbortedTxn) -> None:
         """Note an aborted transaction whose marker has just been appended."""
         self.aborted.append(entry)
+        self.may_have_aborted = True
         try:
             self._write_aborted((entry,))
         except OSError:
@@ -367,6 +373,7 @@ class Segment:
     def replace_aborted(self, entries: Iterable[AbortedTxn]) -> None:
         """Make the transaction index hold just these; none removes the file."""
         self._aborted = list(entries)
+        self.may_have_aborted = bool(self._aborted)
         path = self.stem + aborted_index.SUFFIX
         if self._files.exists(path):
             self._files.unlink(path)

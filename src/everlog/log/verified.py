@@ -44,8 +44,10 @@ class VerifiedRanges:
             self._ends[at] = max(self._ends[at], self._ends.pop(at + 1))
             del self._starts[at + 1]
         if len(self._starts) > _MAX_RANGES:
-            # Forgetting costs another check later, and nothing else.
-            del self._starts[0], self._ends[0]
+            # Forgetting costs another check later, and nothing else; the smallest range is the cheapest.
+            sizes = [end - start for start, end in zip(self._starts, self._ends, strict=True)]
+            smallest = sizes.index(min(sizes))
+            del self._starts[smallest], self._ends[smallest]
 
     def cut(self, size: int) -> None:
         """Forget what lay behind `size`; what will be appended there is trusted again."""
