@@ -23,7 +23,7 @@ from everlog.model.topics import TopicPartition
 
 EXAMPLES = """
 $ everlog consume orders                                  # what comes from now on
-$ everlog consume orders --offset start --exit-at-end     # all there is
+$ everlog consume orders --exit-at-end                    # all there is
 $ everlog consume orders -o -10:end -p 0                  # the last ten of partition 0
 $ everlog consume orders -o @-1h --format '%T %k %v\\n'    # from an hour ago, with time and key
 $ everlog consume orders -o @2026-01-31T08:00:30m --json  # half an hour of them, as JSON
@@ -38,10 +38,10 @@ $ everlog consume orders -o @2026-01-31T08:00:30m --json  # half an hour of them
 @click.option(
     "-o",
     "--offset",
-    default="end",
-    show_default=True,
+    default=None,
     metavar="SPEC",
-    help="start, end, N, +N (after the start), -N (before the end), N:M, @TIME or @TIME:TIME.",
+    help="start, end, N, +N (after the start), -N (before the end), N:M, @TIME or @TIME:TIME."
+    "  [default: end, or start with --exit-at-end]",
 )
 @click.option(
     "--format", "form", default=DEFAULT_FORMAT, show_default=True, help="How to print a record; see below."
@@ -68,7 +68,7 @@ def consume(
     *,
     topic: str,
     partitions: tuple[str, ...],
-    offset: str,
+    offset: str | None,
     form: str,
     count: int | None,
     exit_at_end: bool,
@@ -88,6 +88,8 @@ def consume(
     With --json each record is a line of JSON that `produce --json` can read.
     """
     try:
+        # Whoever stops at the end wants what there is; whoever waits for more wants what comes.
+        offset = offset or ("start" if exit_at_end else "end")
         spec = parse_offset_spec(offset, Timestamp(int(time.time() * 1000)))
         write = _json_writer(command_name()) if as_json else compile_format(form)
     except ConfigError as error:

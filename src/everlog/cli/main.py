@@ -28,7 +28,7 @@ EXAMPLES = """
 $ everlog up                                   # a broker on 127.0.0.1:9092, data in ./everlog-data
 $ everlog topic create orders --partitions 3
 $ echo 'customer-42:{"total": 12}' | everlog produce orders --key-separator :
-$ everlog consume orders --offset start --exit-at-end
+$ everlog consume orders --exit-at-end
 """
 
 
