@@ -34,16 +34,16 @@ _FILE_MODE = 0o600
 def limit_open_files(wanted: int, others: int) -> int:
     """Raise the process's soft limit to hold `wanted` files and `others`, and return what files may have.
 
-    Where the hard limit is lower, files get what it leaves, and 64 at the least.
+    Where the hard limit is lower, files get what it leaves, and half of it at the least: the others are
+    connections, of which there are seldom as many as there may be.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    target = wanted + others if hard == resource.RLIM_INFINITY else min(wanted + others, hard)
-    if soft != resource.RLIM_INFINITY and soft < target:
+    unlimited = resource.RLIM_INFINITY
+    target = wanted + others if hard == unlimited else min(wanted + others, hard)
+    if soft != unlimited and soft < target:
         resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
         soft = target
-    if soft == resource.RLIM_INFINITY:
-        return wanted
-    return max(64, min(wanted, soft - others))
+    return wanted if soft == unlimited else min(wanted, max(soft - others, soft // 2))
 
 
 class DescriptorPool:

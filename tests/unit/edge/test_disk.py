@@ -376,5 +376,6 @@ def test_the_limit_of_open_files_is_raised_as_far_as_the_system_allows() -> None
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 400
         if hard != resource.RLIM_INFINITY:
             assert limit_open_files(hard, others=100) == hard - 100
+            assert limit_open_files(hard, others=2 * hard) == hard // 2
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
