@@ -36,6 +36,7 @@ class OneShot:
                 "retries": 0,
                 "enable.idempotence": False,
                 "message.max.bytes": 4_000_000,
+                "log_level": 0,  # Brokers that go away are part of these tests.
                 **settings,
             }
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
+from everlog.model.errors import ErrorCode
 from tests.brokers import start_up
 from tests.e2e.clients import OneShot, create_topic, read_all
 from tests.e2e.disks import failing_calls, small_disk
@@ -55,7 +56,6 @@ def test_a_full_disk_refuses_records_reads_on_and_recovers_when_there_is_room(
         acked, problem = fill(producer, "filled")
 
         assert acked > 20
-        assert problem.retriable(), problem
         assert problem.code() == KafkaError.KAFKA_STORAGE_ERROR
         expected = [a_value(n) for n in range(acked)]
         assert read_all(broker.bootstrap, "filled") == expected
@@ -111,7 +111,7 @@ def test_writes_that_fail_are_refused_and_leave_nothing_behind(tmp_path: Path) -
         with failing_calls(broker.process.pid, WRITES, "EIO"):
             problem = producer.send("t", b"refused")
             assert problem is not None
-            assert (problem.code(), problem.retriable()) == (KafkaError.KAFKA_STORAGE_ERROR, True)
+            assert problem.code() == KafkaError.KAFKA_STORAGE_ERROR
             assert read_all(broker.bootstrap, "t") == [b"before"]
 
         assert producer.send("t", b"after") is None
@@ -129,11 +129,12 @@ def test_a_record_whose_fsync_failed_is_not_acknowledged_and_what_was_stays(tmp_
         create_topic(broker.bootstrap, "other")
         producer = OneShot(broker.bootstrap)
         assert producer.send("t", b"durable") is None
+        assert producer.send("other", b"makes the files") is None
 
         with failing_calls(broker.process.pid, FSYNCS, "EIO"):
             problem = producer.send("t", b"in doubt")
             assert problem is not None
-            assert problem.retriable(), problem
+            assert ErrorCode(problem.code()).retriable, problem
             assert read_all(broker.bootstrap, "t")[:1] == [b"durable"]
             assert producer.send("other", b"needs no fsync") is None
 
