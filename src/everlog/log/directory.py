@@ -176,15 +176,26 @@ class LogDirectory:
         return log
 
     def topic_id(self, partition: TopicPartition) -> Uuid | None:
-        """The id of the topic that a partition's directory belongs to; None if the directory does not say."""
-        return checkpoint.read_partition_metadata(
-            self._files, f"{self.path}/{partition}/{checkpoint.PARTITION_METADATA}"
-        )
+        """The id of the topic that a partition's directory belongs to; None if the directory does not say.
+
+        It does not where a crash came before the log's first sync.
+        """
+        path = f"{self.path}/{partition}/{checkpoint.PARTITION_METADATA}"
+        try:
+            return checkpoint.read_partition_metadata(self._files, path)
+        except CorruptDataError as error:
+            self.problems.append(f"{error}: taken as unknown")
+            return None
 
     def create(self, partition: TopicPartition, topic_id: Uuid, settings: LogSettings) -> PartitionLog:
-        """Make the log of a new partition; its directory is durable when this returns."""
+        """Make the log of a new partition; its directory is durable when this returns.
+
+        The topic's id in it is durable with the log's first sync, which keeps thousands of new partitions
+        from waiting for the disk one by one.
+        """
         assert partition not in self._known, partition
         path = f"{self.path}/{partition}"
+        metadata = f"{path}/{checkpoint.PARTITION_METADATA}"
         try:
             if partition in self._departed:
                 # What the files say of the one that was deleted would be taken as said of this one.
@@ -192,16 +203,33 @@ class LogDirectory:
                 plan.run()
                 self.checkpointed(plan)
             self._files.make_dir(path)
-            checkpoint.replace_file(
-                self._files,
-                f"{path}/{checkpoint.PARTITION_METADATA}",
-                checkpoint.partition_metadata_content(topic_id),
-            )
+            self._write_topic_id(metadata, topic_id)
             self._files.sync_dir(self.path)
         except OSError as error:
             raise StorageError(f"{path} cannot be made: {error}") from error
         self._known[partition] = None
-        return self._open(partition, settings)
+        log = self._open(partition, settings)
+        log.sync_with(metadata)
+        return log
+
+    def set_topic_id(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """Write down whose a directory is that does not say so itself; durable with the log's next sync."""
+        path = f"{self.path}/{partition}/{checkpoint.PARTITION_METADATA}"
+        try:
+            self._write_topic_id(path, topic_id)
+        except OSError as error:
+            raise StorageError(f"{path} cannot be written: {error}") from error
+        log = self._logs.get(partition)
+        if log is not None:
+            log.sync_with(path)
+
+    def _write_topic_id(self, path: str, topic_id: Uuid) -> None:
+        file = self._files.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.append((checkpoint.partition_metadata_content(topic_id),))
+        finally:
+            file.close()
 
     def _open(self, partition: TopicPartition, settings: LogSettings) -> PartitionLog:
         opening = Opening(

@@ -164,6 +164,12 @@ class SegmentIndexes:
             self.max_timestamp_offset = last_offset
         self._unindexed_bytes += size
 
+    def overwrite(self) -> None:
+        """Put the entries in memory in the place of what the files hold, which nobody may have mapped."""
+        for index in self._grown():
+            index.saved = 0
+        self.save()
+
     def rewrite(self) -> None:
         """Put the entries in memory into fresh files that replace those there.
 

@@ -485,6 +485,11 @@ class PartitionLog:
         """Whether segments were sealed since the last plan: a sync now keeps the next recovery short."""
         return bool(self._unsynced.sealed)
 
+    def sync_with(self, path: str) -> None:
+        """Let the next plan make another file of the log's directory durable too, and its name."""
+        self._unsynced.others.append(path)
+        self._unsynced.changed = self._unsynced.names_changed = True
+
     def sync_plan(self) -> SyncPlan | None:
         """What would make all records up to now durable; None if nothing was written since the last plan.
 

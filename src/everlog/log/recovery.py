@@ -138,7 +138,7 @@ def _load_without_scan(
             active.rebuild_indexes()
             if active.end_offset != opening.recovery_point or active.has_markers:
                 return None
-            active.indexes.rewrite()
+            active.indexes.overwrite()
             active.sealed = False
         else:
             return None
@@ -211,7 +211,7 @@ class _Scan:
                 self._drop_from(at + 1, self._report.problem)
                 break
         for segment in segments[self._first :]:
-            segment.indexes.rewrite()
+            segment.indexes.overwrite()
             segment.sealed = False
             if segment is not segments[-1]:
                 segment.save_for_seal()

@@ -66,6 +66,7 @@ class Unsynced:
         "due_at",
         "generation",
         "names_changed",
+        "others",
         "records",
         "sealed",
     )
@@ -81,6 +82,8 @@ class Unsynced:
         self.records = 0
         self.sealed: list[Segment] = recovered[:-1]
         """Segments that were sealed."""
+        self.others: list[str] = []
+        """Paths of other files in the log's directory."""
         self.due_at: Instant | None = None
         """When the plan must be carried out at the latest; None if nobody waits for it."""
         self.generation = 0
@@ -112,7 +115,9 @@ class Unsynced:
         replacements: tuple[tuple[str, bytes], ...] = ()
         if epochs.changed:
             replacements = ((f"{self._path}/{LEADER_EPOCHS}", epochs_content(epochs.entries)),)
-        derived = [segment.stem + suffix for segment in self.sealed for suffix in DERIVED_SUFFIXES]
+        derived = self.others + [
+            segment.stem + suffix for segment in self.sealed for suffix in DERIVED_SUFFIXES
+        ]
         if self.sealed:
             derived.append(active.stem + SNAPSHOT_SUFFIX)
         plan = SyncPlan(
@@ -125,6 +130,7 @@ class Unsynced:
             self.generation,
         )
         self.sealed = []
+        self.others = []
         self.changed = self.names_changed = epochs.changed = False
         self.records = 0
         self.due_at = None
