@@ -1,13 +1,13 @@
 """One partition's log: segments in order; append, read, roll, truncate, move the start (L1, L3, L4)."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from enum import IntEnum
-from typing import NamedTuple, NoReturn
+from dataclasses import replace
+from typing import NoReturn
 
 from everlog.log import replay, search
 from everlog.log.aborted_index import AbortedTxn
 from everlog.log.aborted_search import AbortedSearch
+from everlog.log.appending import Appended, Origin, World
 from everlog.log.epochs import LeaderEpochs
 from everlog.log.producers import Marker, Producers
 from everlog.log.recovery import Opening, RecoveryReport, load_log
@@ -23,50 +23,16 @@ from everlog.log.segment import (
 )
 from everlog.log.settings import FOREVER, LogSettings
 from everlog.log.sync import SyncPlan, Unsynced
-from everlog.log.validate import validated
+from everlog.log.validate import check_structure, validated
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
 from everlog.model.ids import NO_TIMESTAMP, Instant, LeaderEpoch, Offset, Timestamp
 from everlog.model.topics import TopicPartition
-from everlog.ports.clock import Clock
-from everlog.ports.files import Files, FileSlice
-from everlog.ports.random import Random
-from everlog.records.batch import CONTROL, LENGTH_OVERHEAD, MAGIC, BatchView
+from everlog.ports.files import FileSlice
+from everlog.records.batch import CONTROL, BatchView
 
-
-class Origin(IntEnum):
-    """Who appends a batch, which decides what is checked."""
-
-    CLIENT = 0
-    """A producer: everything is checked."""
-    COORDINATOR = 1
-    """The broker itself: markers are allowed, producer epochs are checked and sequences are not."""
-    REPLICA = 2
-    """A copy of what the leader has: offsets and epoch stay, only the structure is checked."""
-
+__all__ = ["Appended", "Origin", "PartitionLog", "World"]
 
 _CLIENT = Origin.CLIENT
-
-
-class Appended(NamedTuple):
-    """Where a batch lies now."""
-
-    base_offset: Offset
-    last_offset: Offset
-    append_time: Timestamp
-    """The broker's time where it stamps the records, else -1."""
-    duplicate: bool
-    """Whether the batch was in the log already, and nothing was appended."""
-    wait_for_sync: bool
-    """Whether the acknowledgement waits until `recovery_point` is past the last offset."""
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What logs ask of the world."""
-
-    files: Files
-    clock: Clock
-    random: Random
 
 
 class PartitionLog:
@@ -214,14 +180,7 @@ class PartitionLog:
 
     def _admit(self, batch: BatchView, origin: Origin) -> Marker | None:
         """Check a batch that no client sent; returns what it ends if it is a transaction's marker."""
-        if (
-            batch.magic != MAGIC
-            or batch.length + LENGTH_OVERHEAD != len(batch.raw)
-            or not batch.checksum_holds()
-        ):
-            raise Refused(ErrorCode.CORRUPT_MESSAGE, f"{batch} is damaged")
-        if batch.last_offset_delta < 0 or not 0 <= batch.count <= batch.last_offset_delta + 1:
-            raise Refused(ErrorCode.INVALID_RECORD, f"{batch} has {batch.count} records")
+        check_structure(batch)
         if origin is Origin.REPLICA:
             if batch.base_offset < self.end_offset or batch.leader_epoch < self.epochs.latest:
                 raise Refused(

@@ -98,6 +98,14 @@ def validated(batch: BatchView, settings: LogSettings, wall: Timestamp) -> Batch
     return batch
 
 
+def check_structure(batch: BatchView) -> None:
+    """Refuse a batch of our own, or of another replica, that is not whole."""
+    if batch.magic != MAGIC or batch.size != len(batch.raw) or not batch.checksum_holds():
+        raise Refused(ErrorCode.CORRUPT_MESSAGE, f"{batch} is damaged")
+    if batch.last_offset_delta < 0 or not 0 <= batch.count <= batch.last_offset_delta + 1:
+        raise Refused(ErrorCode.INVALID_RECORD, f"{batch} has {batch.count} records")
+
+
 def _header_refused(batch: BatchView, settings: LogSettings) -> RecordsRefused:
     """Say what is wrong with a header that was found wanting."""
     size = len(batch.raw)
