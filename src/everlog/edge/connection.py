@@ -34,6 +34,9 @@ SENDFILE_FROM_BYTES = 64 * 1024
 
 _JOIN_UP_TO_BYTES = 256 * 1024
 
+TURN_MS = 20
+"""How long one connection's requests are served before the others have their turn."""
+
 
 class Session(Protocol):
     """What a connection's frames mean; the broker's side of it."""
@@ -95,6 +98,8 @@ class Connection(asyncio.BufferedProtocol):
         self._handling = False
         self._writer_armed = False
         self._paused_for: set[str] = set()
+        self._turn_over = False
+        """Whether whole requests are left in the buffer for the next turn."""
 
     # --- life
 
@@ -162,17 +167,27 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Hand on every frame that is whole now, then send what they were answered with."""
         now = self.last_read_at = self._server.clock.now()
+        self._serve(nbytes, now)
+
+    def _next_turn(self) -> None:
+        self._turn_over = False
+        if self.open:
+            self._serve(0, self._server.clock.now())
+            if not self._turn_over:
+                self.resume("turn")
+
+    def _serve(self, nbytes: int, now: int) -> None:
         self._handling = True
         try:
             if self._own is None:
-                used = self._hand_on(self._server.scratch, nbytes)
+                used = self._hand_on(self._server.scratch, nbytes, now)
                 rest = nbytes - used
                 if rest and self.open:
                     self._keep(self._server.scratch[used:nbytes], now)
             else:
                 self._have += nbytes
                 whole = memoryview(self._own)
-                used = self._hand_on(whole, self._have)
+                used = self._hand_on(whole, self._have, now)
                 rest = self._have - used
                 if self.open:
                     if used and rest:
@@ -195,6 +210,9 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._handling = False
         self.flush()
+        if self._turn_over and self.open:
+            self.pause("turn")
+            self._server.loop.call_soon(self._next_turn)
         self._server.settle()
 
     def _end_after_flush(self) -> None:
@@ -203,8 +221,8 @@ class Connection(asyncio.BufferedProtocol):
         self.flush()
         self.close()
 
-    def _hand_on(self, data: memoryview, end: int) -> int:
-        """Give each whole frame in `data[:end]` to the session; return how many bytes they took."""
+    def _hand_on(self, data: memoryview, end: int, began_at: int) -> int:
+        """Give whole frames in `data[:end]` to the session while its turn lasts; return the bytes taken."""
         at = 0
         receive = self._session.receive
         while end - at >= _SIZE_BYTES and self.open:
@@ -216,13 +234,17 @@ class Connection(asyncio.BufferedProtocol):
                 break
             receive(data[at + _SIZE_BYTES : after])
             at = after
+            # A request may be dear: a thousand of them in one read must not keep everybody else waiting.
+            if after < end and self._server.clock.now() - began_at >= TURN_MS:
+                self._turn_over = True
+                break
         return at
 
     def _keep(self, rest: memoryview, now: int) -> None:
-        self._own = bytearray(OWN_BUFFER_BYTES)
+        self._own = bytearray(max(OWN_BUFFER_BYTES, len(rest)))
         self._own[: len(rest)] = rest
         self._have = len(rest)
-        self._reserve(OWN_BUFFER_BYTES)
+        self._reserve(len(self._own))
         self.frame_began_at = now
         self._make_room()
 
@@ -280,6 +302,11 @@ class Connection(asyncio.BufferedProtocol):
         return bool(self._paused_for)
 
     @property
+    def waits_for_memory(self) -> bool:
+        """Whether it is paused because others have the memory that its frame needs."""
+        return "memory" in self._paused_for
+
+    @property
     def partial_bytes(self) -> int:
         """How much has arrived of a frame that is not whole yet."""
         return self._have
@@ -316,12 +343,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def flush(self) -> None:
         """Write as much as the socket takes; the rest goes when the peer has read."""
-        if not self._out or not self.open:
+        out = self._out
+        if not out or not self.open:
             return
         try:
-            while self._out:
-                first = self._out[0]
-                if (
+            while out:
+                first = out[0]
+                if isinstance(first, bytes) and len(out) == 1 and not self._sent_of_first:
+                    # One answer in one piece, as most are: gathering and counting would only cost time.
+                    sent = self._socket.send(first)
+                    if sent != len(first):
+                        self._advance(sent)
+                    else:
+                        out.clear()
+                        self._out_bytes = 0
+                elif (
                     isinstance(first, _FileRange)
                     and first.length - self._sent_of_first >= SENDFILE_FROM_BYTES
                 ):

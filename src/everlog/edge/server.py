@@ -16,6 +16,9 @@ _log = logging.getLogger(__name__)
 SWEEP_SECONDS = 1.0
 _COMPLAINT_MS = 60_000
 
+PRESSED_BYTES_PER_SECOND = 16 * 1024 * 1024
+"""How fast a frame has to come while others wait for the memory that it takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -194,8 +197,11 @@ class Server:
         limits = self.limits
         if connection.unsent and now - connection.last_sent_at > limits.stalled_peer_ms:
             return f"closed: answers were left unread for {limits.stalled_peer_ms} ms"
-        if connection.frame_began_at is not None and not connection.paused:
-            allowed = limits.frame_grace_ms + connection.partial_bytes * 1000 // limits.frame_bytes_per_second
+        if connection.frame_began_at is not None and (not connection.paused or connection.waits_for_memory):
+            # While memory is short, those that hold it for long make room, even where it is we who keep them
+            # waiting: else a few large frames that never end would stop everybody's large frames for good.
+            rate = PRESSED_BYTES_PER_SECOND if self._waiting_for_memory else limits.frame_bytes_per_second
+            allowed = limits.frame_grace_ms + connection.partial_bytes * 1000 // max(rate, 1)
             if now - connection.frame_began_at > allowed:
                 return f"closed: a request was not complete after {now - connection.frame_began_at} ms"
         if now - max(connection.last_read_at, connection.last_sent_at) > limits.idle_ms and connection.idle:
