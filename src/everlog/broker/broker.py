@@ -72,6 +72,8 @@ class Broker:
         """The cluster as far as it is committed."""
         self.replicas = Replicas()
         self.parked = ParkingLot(alarm)
+        self.settle = self.parked.settle
+        """Answers the fetches that the requests just handled have woken."""
         self.group_commit = GroupCommit(aside, clock, alarm)
         self.fetch_sessions = FetchSessions(settings[keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], random)
         self.fetch_max_bytes = settings[keys.FETCH_MAX_BYTES]
@@ -85,10 +87,6 @@ class Broker:
         controller.subscribe(self._image_changed)
 
     # --- requests
-
-    def settle(self) -> None:
-        """Answer the fetches that the requests just handled have woken."""
-        self.parked.settle()
 
     def listener_endpoint(self, listener_name: str, broker: BrokerImage) -> tuple[str, int]:
         """Where clients of a listener reach a broker; no host and port -1 if it has no such listener."""

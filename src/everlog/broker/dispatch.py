@@ -24,6 +24,8 @@ Handler = Callable[["Broker", Any, Exchange], None]
 
 _PRODUCE = int(ApiKey.PRODUCE)
 _FETCH = int(ApiKey.FETCH)
+_PRODUCE_FLEXIBLE = hot_produce.FIRST_FLEXIBLE
+_FETCH_FLEXIBLE = hot_fetch.FIRST_FLEXIBLE
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
 # Handlers are imported at first use, with the messages they need: a broker is ready before anyone asks
@@ -71,12 +73,12 @@ def dispatch(
         return
     if api_key == _PRODUCE:
         at = after_client_id
-        if version >= hot_produce.FIRST_FLEXIBLE:
+        if version >= _PRODUCE_FLEXIBLE:
             at = _after_tags(frame, at)
         produce.handle(broker, hot_produce.read_produce(frame, at, version), exchange)
     elif api_key == _FETCH:
         at = after_client_id
-        if version >= hot_fetch.FIRST_FLEXIBLE:
+        if version >= _FETCH_FLEXIBLE:
             at = _after_tags(frame, at)
         fetch.handle(broker, hot_fetch.read_fetch(frame, at, version), exchange)
     else:
@@ -87,6 +89,8 @@ def dispatch(
 
 def _after_tags(frame: memoryview, at: int) -> int:
     try:
+        if frame[at] == 0:
+            return at + 1
         return skip_tags(frame, at)
     except IndexError:
         raise ProtocolError("a request ends inside its header") from None

@@ -25,6 +25,7 @@ class SegmentIndexes:
         "_growing_offsets",
         "_growing_times",
         "_most_entries",
+        "_recent",
         "_sealed_offsets",
         "_sealed_times",
         "_unindexed_bytes",
@@ -51,6 +52,9 @@ class SegmentIndexes:
         """Whether one more entry would make a file larger than allowed."""
         self._most_entries = 1 << 31
         self._unindexed_bytes = 0
+        # (last offset, position) of the batches behind the newest entry: who follows the end of the log
+        # reads there, and would walk up to them from that entry each time.
+        self._recent: list[tuple[int, int]] = []
         self._growing_offsets: GrowingOffsetIndex | None = None
         self._growing_times: GrowingTimeIndex | None = None
         self._sealed_offsets: SealedOffsetIndex | None = None
@@ -87,6 +91,7 @@ class SegmentIndexes:
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = self._base_offset
         self._unindexed_bytes = 0
+        self._recent.clear()
 
     def add(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Take in a batch that was appended at `position`; makes an entry if the interval has passed."""
@@ -97,9 +102,18 @@ class SegmentIndexes:
         if unindexed > self.interval_bytes:
             self._add_entries(position, last_offset)
             unindexed = 0
+            self._recent.clear()
         elif position == 0:
             self.first_timestamp = max_timestamp
         self._unindexed_bytes = unindexed + size
+        self._recent.append((last_offset, position))
+
+    def landing(self, offset: int) -> int:
+        """Of a growing segment: the position of the last known batch that ends at or before `offset`."""
+        if self._recent and offset >= self._recent[0][0]:
+            return next(position for last_offset, position in reversed(self._recent) if last_offset <= offset)
+        entry = self._grown()[0].floor(offset)
+        return entry[1] if entry else 0
 
     def _add_entries(self, position: int, last_offset: int) -> None:
         offsets, times = self._grown()

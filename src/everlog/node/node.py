@@ -140,10 +140,6 @@ class Node:
         max_waiting = self.broker.settings[keys.CONNECTIONS_MAX_IN_FLIGHT_REQUESTS]
         return Session(self.broker, outlet, listener_name, peer_host, max_waiting)
 
-    def settle(self) -> None:
-        """Answer what the requests just handled have made answerable."""
-        self.broker.settle()
-
     def tick(self, now: Instant) -> None:
         """Do what is due."""
         self.broker.tick(now)

@@ -83,7 +83,7 @@ class _Process:
         locks = [DirectoryLock(directory) for directory in settings.log_dirs]
         try:
             node = Node(settings, files, clock, SystemRandom(), aside, alarm)
-            server = Server(self._loop, clock, _limits(settings), node.open_session, node.settle)
+            server = Server(self._loop, clock, _limits(settings), node.open_session, node.broker.settle)
             node.broker.on_settings_changed = lambda changed: server.change_limits(_limits(changed))
             bound = await self._bind(server)
             await self._start(node, bound)

@@ -44,6 +44,9 @@ def skim(records: Buffer, count: int, base_timestamp: int) -> Skim:
     """
     if _kernel_skim is None:
         return skim_plainly(records, count, base_timestamp)
+    found = _kernel_skim(records, count, base_timestamp)
+    if found[3] < 0:
+        return Skim(found[0], found[1], found[2])
     return skim_compiled(records, count, base_timestamp)
 
 

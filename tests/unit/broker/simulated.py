@@ -77,7 +77,7 @@ class Client:
         assert request.KEY is not None
         self._asked.append((request.KEY, version))
         self.session.receive(memoryview(frame)[4:])
-        self._node.node.settle()
+        self._node.broker.settle()
 
     def take(self, kind: type[M]) -> M:
         """The oldest answer that was not taken yet."""

@@ -14,7 +14,7 @@ from everlog.broker.replicas import Replica
 from everlog.log.partition import Appended, Origin, PartitionLog
 from everlog.log.validate import RecordsRefused
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
-from everlog.records.batch import HEADER_BYTES, BatchView, batch_at
+from everlog.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_OVERHEAD, BatchView, batch_at
 from everlog.wire.hot.produce import ProduceData, ProduceResult, write_produce_answer
 
 if TYPE_CHECKING:
@@ -115,13 +115,14 @@ def _only_batch(records: memoryview | None, version: int) -> BatchView:
             f"expected one record batch of at least {HEADER_BYTES} bytes, found "
             f"{0 if records is None else len(records)} bytes",
         )
-    batch = batch_at(records)
-    if batch.size != len(records):
+    batch = BatchView(records)
+    if batch.length + LENGTH_OVERHEAD != len(records):
+        batch = batch_at(records)  # Says what is wrong with a length that no batch can have.
         raise Refused(
             ErrorCode.INVALID_RECORD,
             f"expected exactly one record batch, found {len(records) - batch.size} bytes behind the first",
         )
-    if batch.codec == _ZSTD and version < _FIRST_WITH_ZSTD:
+    if batch.attributes & CODEC_MASK == _ZSTD and version < _FIRST_WITH_ZSTD:
         raise Refused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs Produce version {_FIRST_WITH_ZSTD} or newer, the request has {version}",

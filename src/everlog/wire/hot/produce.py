@@ -30,6 +30,11 @@ _ANSWER_START = Struct(">iibb")
 _ONE_RESULT_BYTES = 4 + 1 + 1 + 1 + _RESULT.size + 9
 _RESULT_BEFORE_5 = Struct(">ihqq")
 
+# What nearly every request is made of: no transactional id, acks, timeout, one topic, the size of its name;
+# then behind the name one partition, its index and the varint before its records.
+_ONE_START = Struct(">BhiBB")
+_ONE_PARTITION = Struct(">BiBBBB")
+
 # What one result ends with when nothing went wrong, from version 8: no record errors, no message.
 _NO_ERRORS = b"\x00\x00\x00\x00\xff\xff"
 _NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"
@@ -69,10 +74,39 @@ def read_produce(frame: memoryview, at: int, version: int) -> ProduceData:
     """Read the body of a produce request that begins at `at`; ProtocolError if it is not one."""
     try:
         if version >= FIRST_FLEXIBLE:
-            return _read_flexible(frame, at, version >= FIRST_WITH_TOPIC_ID)
+            one = _read_one(frame, at) if version < FIRST_WITH_TOPIC_ID else None
+            return one if one is not None else _read_flexible(frame, at, version >= FIRST_WITH_TOPIC_ID)
         return _read_classic(frame, at)
     except (struct.error, IndexError):
         raise ProtocolError(f"the Produce v{version} request ends before its last field") from None
+
+
+def _read_one(frame: memoryview, at: int) -> ProduceData | None:
+    """Read one batch for one partition, which nearly every request is; None if it is more, or is damaged."""
+    transactional_id, acks, timeout_ms, topics, name_size = _ONE_START.unpack_from(frame, at)
+    name_end = at + 8 + name_size
+    if transactional_id or topics != 2 or not 1 < name_size < 0x80 or len(frame) < name_end + 9:
+        return None
+    partitions, index, first, second, third, fourth = _ONE_PARTITION.unpack_from(frame, name_end)
+    if first < 0x80:
+        length, start = first, name_end + 6
+    elif second < 0x80:
+        length, start = first & 0x7F | second << 7, name_end + 7
+    elif third < 0x80:
+        length, start = first & 0x7F | (second & 0x7F) << 7 | third << 14, name_end + 8
+    elif fourth < 0x80:
+        low = first & 0x7F | (second & 0x7F) << 7 | (third & 0x7F) << 14
+        length, start = low | fourth << 21, name_end + 9
+    else:
+        return None
+    end = start + length - 1
+    if partitions != 2 or not length or end + 3 > len(frame) or frame[end] | frame[end + 1] | frame[end + 2]:
+        return None
+    try:
+        topic = str(frame[at + 9 : name_end], "utf-8")
+    except UnicodeDecodeError:
+        return None
+    return ProduceData(None, acks, timeout_ms, [(topic, [(index, frame[start:end])])])
 
 
 def _read_flexible(frame: memoryview, at: int, by_id: bool) -> ProduceData:
