@@ -52,6 +52,16 @@ def test_a_flipped_bit_in_a_log_never_reaches_a_reader(segment: int, batch: int)
         assert [record for record in found if record not in RECORDS] == []
 
 
+@pytest.mark.parametrize("position", [0, 1, 6, 7, 12, 14, 15])
+def test_fields_outside_the_checksum_are_proved_by_what_lies_around_them(position: int) -> None:
+    for bit in range(8):
+        for batch in (0, 3, 5):
+            machine = a_stopped_machine()
+            machine.files.flip_bit(segments(machine)[0], batch * BATCH_BYTES + position, bit)
+            with pytest.raises(CorruptDataError):
+                machine.log.read(Offset(batch * 3), BATCH_BYTES, machine.log.end_offset)
+
+
 def test_a_batch_that_was_proved_is_not_proved_again() -> None:
     machine = a_stopped_machine()
     assert records_of(machine.log) == RECORDS

@@ -9,7 +9,7 @@ from everlog.log.settings import LogSettings
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import Offset
 from everlog.records.batch import whole_batches
-from everlog.sim.faults import Fault, Kind
+from everlog.sim.faults import Fault, Kind, Moment, Operation
 from tests.unit.log.builders import (
     NOON,
     ORDERS,
@@ -272,6 +272,7 @@ def test_a_file_that_cannot_be_cut_back_ends_the_appends_and_not_the_reads() -> 
         machine.fill(1)
     machine.files.faults.clear()
 
+    assert machine.log.failure is not None
     with pytest.raises(StorageError):
         machine.fill(1)
     assert len(values_of(machine.log)) == 6
@@ -294,6 +295,28 @@ def test_truncation_forgets_what_lay_behind_it() -> None:
     assert [record.offset for record in records_of(machine.log)] == list(range(60))
     machine.fill(1, epoch=3)
     assert [record.offset for record in records_of(machine.log)] == list(range(63))
+
+
+def test_what_was_cut_off_is_gone_durably_before_anything_takes_its_place() -> None:
+    machine = Machine()
+    machine.fill(30)
+    machine.sync()
+    seen: list[str] = []
+
+    def watch(operation: Operation, moment: Moment) -> None:
+        if moment is Moment.AFTER:
+            if operation.kind is Kind.RENAME and operation.path.endswith(".log.deleted"):
+                seen.append("segment out")
+            elif operation.kind is Kind.SYNC_DIR and operation.path == PATH:
+                seen.append("names durable")
+            elif operation.kind in (Kind.TRUNCATE, Kind.SYNC) and operation.path.endswith(".log"):
+                seen.append(operation.kind.value)
+
+    machine.files.watch = watch
+    machine.log.truncate_to(Offset(40))
+    assert seen == ["segment out", "segment out", "names durable", "truncate", "sync"]
+    snapshots = [int(name[:20]) for name in machine.files.names(PATH) if name.endswith(".snapshot")]
+    assert snapshots == [18, 36]
 
 
 def test_a_log_that_begins_again_elsewhere_is_empty_there() -> None:
