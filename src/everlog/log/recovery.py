@@ -6,7 +6,7 @@ the log is made anew. Doing it twice changes nothing the second time.
 """
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from everlog.log import aborted_index, replay, scan
@@ -90,6 +90,9 @@ def load_log(files: Files, path: str, settings: LogSettings, opening: Opening, w
         loaded = _Scan(files, path, segments, settings, opening, wall).run()
     loaded.changed = loaded.changed or made_new
     end_offset = loaded.segments[-1].end_offset
+    if opening.clean and end_offset < opening.start_offset:
+        # After a clean stop the log has all its records, so it is the checkpoint that is wrong.
+        opening = replace(opening, start_offset=loaded.segments[0].base_offset)
     if end_offset < opening.start_offset:
         # Everything that the log still had was deleted, as far as anybody was told.
         _remove(files, loaded.segments)

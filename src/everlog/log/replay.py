@@ -107,8 +107,15 @@ def aborted_of(files: Files, path: str, segments: list[Segment], at: int) -> lis
     """Make the aborted transactions of one segment anew, from the state at its base and its batches."""
     segment = segments[at]
     producers = load_producers(files, path, segments[:at], segment.base_offset, wall=0)
-    found = [replay_batch(producers, batch, 0) for _, batch in scan.batches(segment.file, 0, segment.size)]
-    return [txn for txn in found if txn is not None]
+    found: list[AbortedTxn] = []
+    for _, batch in scan.batches(segment.file, 0, segment.size):
+        # No checksum covers the base offset.
+        if batch.base_offset < segment.base_offset or batch.next_offset > segment.end_offset:
+            raise CorruptDataError(f"{segment} has {batch}")
+        txn = replay_batch(producers, batch, 0)
+        if txn is not None:
+            found.append(txn)
+    return found
 
 
 def epochs_are_missing(segments: list[Segment], epochs: LeaderEpochs, start_offset: Offset) -> bool:

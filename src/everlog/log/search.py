@@ -62,9 +62,8 @@ def record_at_time(
     for segment in segments:
         if segment.end_offset <= span.start_offset or segment.largest_timestamp()[0] < timestamp:
             continue
-        header = segment.find_time(timestamp, span.start_offset)
+        header = segment.find_time(timestamp, span.start_offset, epochs)
         while header is not None and header.base_offset < span.end_offset:
-            segment.prove(header.position, header.end, epochs)
             for record in read_records(segment.batch_at(header)):
                 if record.timestamp >= timestamp and record.offset >= span.start_offset:
                     if record.offset >= span.end_offset:
@@ -73,7 +72,7 @@ def record_at_time(
                         Offset(record.offset), Timestamp(record.timestamp), LeaderEpoch(header.leader_epoch)
                     )
             # The records so new in this batch lie before the log's start, or compaction took them.
-            header = segment.find_time(timestamp, header.last_offset + 1)
+            header = segment.find_time(timestamp, header.last_offset + 1, epochs)
     return None
 
 

@@ -173,6 +173,9 @@ class Segment:
         """Replace a sealed segment's wrong or missing indexes by right ones."""
         end_offset = self.end_offset
         try:
+            # An index made from a header that lies would hide a batch from now on.
+            for _ in scan.batches(self.file, 0, self.size):
+                pass
             self.rebuild_indexes()
         except CorruptDataError:
             # The log is what is damaged. The index on disk may still lead to the batches behind that.
@@ -190,9 +193,19 @@ class Segment:
     # Finding
 
     def find(self, offset: int) -> Header | None:
-        """The first batch whose last offset is at least `offset`; None if there is none."""
-        for header in scan.headers(self.file, self._landing(offset), self.size):
+        """The first batch whose last offset is at least `offset`; None if there is none.
+
+        Where that batch does not hold `offset` itself, compaction has taken it, or a header before that
+        lies about its offsets. So those are proved then; else a damaged batch would be passed over.
+        """
+        landing = self._landing(offset)
+        for header in scan.headers(self.file, landing, self.size):
+            if header.base_offset < self.base_offset:
+                raise CorruptDataError(f"{self.file.path} has {header}, expected {self.base_offset} or more")
             if header.last_offset >= offset:
+                if header.base_offset > offset:
+                    for _ in scan.batches(self.file, landing, header.end):
+                        pass
                 if header.last_offset >= self.end_offset:
                     raise CorruptDataError(
                         f"{self.file.path} has {header}, expected it below {self.end_offset}"
@@ -203,8 +216,7 @@ class Segment:
     def _landing(self, offset: int) -> int:
         """A position, of a batch or 0, from which a walk forward finds `offset`."""
         if not self.sealed:
-            entry = self.indexes.offsets.floor(offset)
-            return entry[1] if entry else 0
+            return self.indexes.landing(offset)
         try:
             entry = self.indexes.offsets.floor(offset)
             if entry is None or self._points_to_batch(entry):
@@ -272,15 +284,20 @@ class Segment:
             self._largest = self._time_entry(FOREVER) or (-1, int(self.base_offset))
         return self._largest
 
-    def find_time(self, timestamp: int, start_offset: int) -> Header | None:
-        """The first batch at or behind `start_offset` that has a timestamp of at least `timestamp`."""
+    def find_time(self, timestamp: int, start_offset: int, epochs: LeaderEpochs) -> Header | None:
+        """The first batch at or behind `start_offset` that has a timestamp of at least `timestamp`.
+
+        All that was walked over is proved: a header that lies about its time would hide its batch.
+        """
         entry = self._time_entry(timestamp)
         landing = self.find(max(entry[1] if entry else self.base_offset, start_offset))
         if landing is None:
             return None
         for header in scan.headers(self.file, landing.position, self.size):
             if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                self.prove(landing.position, header.end, epochs)
                 return header
+        self.prove(landing.position, self.size, epochs)
         return None
 
     def _time_entry(self, timestamp: int) -> tuple[int, int] | None:
