@@ -406,6 +406,8 @@ class PartitionLog:
 
         They wait for `shelve`, once the log-start checkpoint is durable.
         """
+        if self.failure is not None:
+            return self.removals.waiting
         self.producers.expire(wall, self._settings.producer_id_expiration_ms)
         limits = RetentionLimits(wall, self.size, self.start_offset, high_watermark)
         try:
