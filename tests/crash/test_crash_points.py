@@ -13,7 +13,7 @@ import pytest
 from everlog.model.topics import TopicPartition
 from everlog.sim.chance import SimRandom
 from everlog.sim.disk import SimFiles
-from everlog.sim.faults import Moment, Operation
+from everlog.sim.faults import Crashed, Moment, Operation
 from everlog.sim.platter import Loss
 from tests.crash.checks import Found, check_directory, check_takes_records, found_again
 from tests.crash.histories import SCRIPTED, History, random_work
@@ -108,3 +108,31 @@ def test_every_crash_in_random_work_is_survived(seed: int) -> None:
     crasher = crash_everywhere(f"random {seed}", lambda machine: random_work(machine, seed, 25), 1)
 
     assert crasher.points > 50
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_every_crash_in_a_recovery_is_survived(name: str) -> None:
+    whole = Machine()
+    SCRIPTED[name](whole)
+    points = 0
+    for part in range(1, 6):
+        machine = Machine()
+        machine.files.crash_at(whole.files.operations * part // 6, Moment.HALFWAY)
+        with pytest.raises(Crashed):
+            SCRIPTED[name](machine)
+        machine.files = machine.files.after_crash(SimRandom(f"{name}/{part}"))
+        crasher = CrashEverywhere(f"recovery of {name}, part {part}", machine, seeds=1)
+        machine.start()
+        points += crasher.points
+
+    assert points > 10
+
+
+def test_a_power_failure_is_found_by_its_seed_again() -> None:
+    trees: list[dict[str, bytes | None]] = []
+    for _ in range(2):
+        machine = Machine()
+        SCRIPTED["retention"](machine)
+        trees.append(machine.files.after_crash(SimRandom(3)).tree())
+
+    assert trees[0] == trees[1]
