@@ -4,6 +4,7 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 from dataclasses import replace
@@ -48,7 +49,7 @@ _CHART = _ROOT / "docs" / "img" / "bench.svg"
 )
 @click.option("--quiet-timeout", default=30.0, show_default=True, help="Seconds to wait for a quiet machine.")
 @click.option("--split-cpus", is_flag=True, help="Broker on cpu 0, loaders on cpu 1; not for comparisons.")
-@click.option("--check", is_flag=True, help="Exit with 1 if a floor is missed.")
+@click.option("--check", is_flag=True, help="Exit with 1 if a floor is missed, or a sample was not quiet.")
 @click.option("--list", "list_only", is_flag=True, help="Name the scenarios and leave.")
 def main(
     quick: bool,
@@ -73,6 +74,8 @@ def main(
       python -m bench --only produce --only consume --repeats 7
       python -m bench --render bench/results/2026-01-31-epyc.json --chart docs/img/bench.svg
     """
+    # Unwind on SIGTERM too: brokers must not outlive us, and samples taken so far are kept.
+    signal.signal(signal.SIGTERM, _end)
     chosen = _chosen(only, quick)
     if list_only:
         for scenario in chosen:
@@ -96,8 +99,12 @@ def main(
     if chart_path is not None:
         chart_path.parent.mkdir(parents=True, exist_ok=True)
         chart_path.write_text(svg_chart(results))
-    if results.failures or (check and report.missed(results)):
+    if results.failures or (check and (report.missed(results) or report.provisional(results))):
         raise SystemExit(1)
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _chosen(only: tuple[str, ...], quick: bool) -> tuple[Scenario, ...]:

@@ -55,7 +55,7 @@ def svg_chart(results: Results) -> str:
         '<title id="title">Everlog compared with Apache Kafka</title>',
         '<text x="16" y="28" class="title">Everlog, times better than Apache Kafka</text>',
         f'<text x="16" y="48" class="quiet">{escape(_versions(results))}; {escape(machine.cpu)}, '
-        f"{machine.cores} cores; medians</text>",
+        f"{machine.cores} cores; medians{_noise(results)}</text>",
         *_grid(len(shown)),
         _right(_WIDTH - 16, _TOP - 9, "Everlog : Kafka", "quiet"),
         *(part for index, row in enumerate(shown) for part in _bar(index, row)),
@@ -63,6 +63,12 @@ def svg_chart(results: Results) -> str:
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _noise(results: Results) -> str:
+    """A warning that travels with the picture."""
+    quiet, taken = results.all_quiet()
+    return "" if quiet == taken else f"; PROVISIONAL, {taken - quiet} of {taken} samples beside other load"
 
 
 def _versions(results: Results) -> str:

@@ -15,6 +15,8 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _CPUCLOCK_SCHED = 2
 _BUSY_FIELDS = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
 _TOUCH_BYTES = 8 << 20
+QUIET_CORES = 0.25
+"""What others may use of the machine for a sample to count as taken in quiet."""
 
 
 def process_cpu_s(pid: int) -> float:

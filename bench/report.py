@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 
 from bench.brokers import EVERLOG, KAFKA
+from bench.machine import QUIET_CORES
 from bench.metrics import Goal, Metric, Verdict
 from bench.samples import Results, Spread
 from bench.scenarios import METRICS
+
+_HEAD = ("", EVERLOG.title, KAFKA.title, "times better", "floor", "want", "quiet", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,13 @@ class Row:
     advantage: Spread | None
     """The ratio of the medians, and the least and most of the ratios of runs that followed each other."""
     verdict: Verdict
+    quiet: tuple[int, int]
+    """Samples that were taken on a quiet machine, and all."""
+
+    @property
+    def provisional(self) -> bool:
+        """Whether others were busy during a sample, which does not slow both brokers alike."""
+        return self.quiet[0] < self.quiet[1]
 
 
 def rows(results: Results) -> list[Row]:
@@ -31,10 +41,15 @@ def missed(results: Results) -> list[Row]:
     return [row for row in rows(results) if row.verdict is Verdict.MISSED]
 
 
+def provisional(results: Results) -> list[Row]:
+    """The rows that no claim can stand on, as others were busy during some sample."""
+    return [row for row in rows(results) if row.provisional]
+
+
 def text_table(results: Results) -> str:
     """The report for a terminal."""
     lines = [
-        ("", EVERLOG.title, KAFKA.title, "times better", "floor", "want", ""),
+        _HEAD,
         *(_cells(row) for row in rows(results)),
     ]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
@@ -45,9 +60,10 @@ def text_table(results: Results) -> str:
 
 def markdown_table(results: Results) -> str:
     """The report's table for a document."""
-    head = ("", EVERLOG.title, KAFKA.title, "times better", "floor", "want", "")
-    lines = [head, ("---", "--:", "--:", "--:", "--:", "--:", "---"), *(_cells(row) for row in rows(results))]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    rule = ("---", *("--:" for _ in _HEAD[1:]))
+    lines = [_HEAD, rule, *(_cells(row) for row in rows(results))]
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join([table, *(f"\n{line}" for line in _noise(results))])
 
 
 def _head(results: Results) -> list[str]:
@@ -64,7 +80,17 @@ def _head(results: Results) -> list[str]:
             f"foreign CPU during the samples: {foreign.median:.2f} cores "
             f"[{foreign.least:.2f}..{foreign.most:.2f}]"
         )
-    return lines
+    return [*lines, *_noise(results)]
+
+
+def _noise(results: Results) -> list[str]:
+    quiet, taken = results.all_quiet()
+    if quiet == taken:
+        return []
+    return [
+        f"PROVISIONAL: {taken - quiet} of {taken} samples were taken while others used {QUIET_CORES} cores "
+        "or more. Rows marked ? tell of the machine as much as of the brokers: do not quote them."
+    ]
 
 
 def _foot(results: Results) -> list[str]:
@@ -85,7 +111,7 @@ def _row(metric: Metric, results: Results) -> Row:
     verdict = Verdict.NONE
     if everlog:
         verdict = metric.verdict(everlog.median, advantage.median if advantage else None)
-    return Row(metric, everlog, kafka, advantage, verdict)
+    return Row(metric, everlog, kafka, advantage, verdict, results.quiet(metric.key))
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -95,7 +121,9 @@ def _cells(row: Row) -> tuple[str, ...]:
         ratio = f"{row.advantage.median:.2f}x [{row.advantage.least:.2f}..{row.advantage.most:.2f}]"
     floor, want = ("-", "-") if metric.goal is None else _goal(metric.goal, metric.unit)
     label = f"{metric.label}, {metric.unit}"
-    return label, _spread(row.everlog), _spread(row.kafka), ratio, floor, want, row.verdict.value
+    verdict = f"{row.verdict.value} ?".lstrip() if row.provisional else row.verdict.value
+    quiet = f"{row.quiet[0]}/{row.quiet[1]}"
+    return label, _spread(row.everlog), _spread(row.kafka), ratio, floor, want, quiet, verdict
 
 
 def _goal(goal: Goal, unit: str) -> tuple[str, str]:

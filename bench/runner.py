@@ -8,12 +8,11 @@ from pathlib import Path
 
 from bench.brokers import Broker, Kind
 from bench.loader.jobs import ConsumeJob, ProduceJob
-from bench.machine import ForeignCpu, wait_quiet
+from bench.machine import QUIET_CORES, ForeignCpu, wait_quiet
 from bench.samples import Results, Sample
 from bench.scenarios.scenario import Scenario
 from bench.stage import Plan, Stage
 
-_QUIET_CORES = 0.25
 _FAILURES = (RuntimeError, OSError, ValueError)
 
 
@@ -70,7 +69,7 @@ def _repeat(course: Course, scenario: Scenario, results: Results, warm: dict[str
 
 def _sample(course: Course, scenario: Scenario, kind: Kind, warm: dict[str, Broker]) -> Sample:
     ours = [pid for broker in warm.values() for pid in broker.pids]
-    wait_quiet(ours, _QUIET_CORES, course.quiet_timeout_s)
+    wait_quiet(ours, QUIET_CORES, course.quiet_timeout_s)
     with ExitStack() as stack:
         # The other broker is idle but alive: what it uses meanwhile counts as foreign.
         broker = stack.enter_context(_launch(course, kind)) if scenario.fresh else warm[kind.name]

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.machine import Machine
+from bench.machine import QUIET_CORES, Machine
 
 Values = dict[str, float]
 """One sample: a value for each metric of a scenario, by the metric's key."""
@@ -21,6 +21,11 @@ class Sample:
     values: Values
     foreign_cores: float
     loader_cpu_s: float
+
+    @property
+    def quiet(self) -> bool:
+        """Whether others left the machine to us meanwhile."""
+        return self.foreign_cores < QUIET_CORES
 
     def rounded(self) -> "Sample":
         """The same in as many digits as are kept."""
@@ -60,6 +65,15 @@ class Results:
     def values(self, key: str, broker: str) -> list[float]:
         """The values of a metric on a broker, in the order they were taken."""
         return [s.values[key] for s in self.samples if s.broker == broker and key in s.values]
+
+    def quiet(self, key: str) -> tuple[int, int]:
+        """How many samples of a metric were taken on a quiet machine, on either broker, and of how many."""
+        taken = [sample.quiet for sample in self.samples if key in sample.values]
+        return sum(taken), len(taken)
+
+    def all_quiet(self) -> tuple[int, int]:
+        """How many of all samples were taken on a quiet machine, and how many there are."""
+        return sum(sample.quiet for sample in self.samples), len(self.samples)
 
     def foreign_cores(self) -> Spread | None:
         """How many cores others used during the samples."""

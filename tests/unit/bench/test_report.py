@@ -15,12 +15,14 @@ COST = "produce.64KiB.1p.4c.cpu_gb"
 START = "start.first_ack_s"
 
 
-def some_results(figures: dict[str, tuple[list[float], list[float]]]) -> Results:
+def some_results(figures: dict[str, tuple[list[float], list[float]]], foreign_cores: float = 0.1) -> Results:
     machine = Machine(cpu="A CPU <fast>", cores=2, memory_gb=8.0, kernel="6", python="3.11")
     results = Results(machine, "2026-01-31", "python -m bench", {"Everlog": "1", "Apache Kafka": "4"})
     for key, pair in figures.items():
         for broker, values in zip(("everlog", "kafka"), pair, strict=True):
-            results.samples.extend(Sample("a scenario", broker, {key: value}, 0.1, 0.2) for value in values)
+            results.samples.extend(
+                Sample("a scenario", broker, {key: value}, foreign_cores, 0.2) for value in values
+            )
     return results
 
 
@@ -96,3 +98,23 @@ def test_the_chart_is_well_formed_and_has_a_bar_for_each_headline_row() -> None:
 
     bars = picture.getElementsByTagName("rect")
     assert [bar.getAttribute("class") for bar in bars] == ["missed", "bar"]
+
+
+def test_a_row_that_was_taken_beside_other_load_is_marked_and_named_provisional() -> None:
+    figures = {RATE: ([500.0, 500.0], [100.0, 100.0])}
+    quiet, busy = some_results(figures), some_results(figures, foreign_cores=0.9)
+
+    assert report.provisional(quiet) == []
+    assert "PROVISIONAL" not in report.text_table(quiet) + svg_chart(quiet)
+    assert [row.metric.key for row in report.provisional(busy)] == [RATE]
+    assert "wanted ?" in report.text_table(busy)
+    for text in (report.text_table(busy), report.markdown_table(busy), svg_chart(busy)):
+        assert "PROVISIONAL" in text
+
+
+def test_one_busy_sample_among_quiet_ones_is_enough_to_mark_its_row() -> None:
+    results = some_results({RATE: ([500.0], [100.0])})
+    results.samples.append(Sample("a scenario", "kafka", {RATE: 50.0}, 0.3, 0.2))
+
+    assert row_of(results, RATE).quiet == (2, 3)
+    assert row_of(results, RATE).provisional
