@@ -92,10 +92,10 @@ class _Process:
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._loop.add_signal_handler(number, self._stop.set)
             await server.serve()
+            on_ready(",".join(f"{_bracketed(one.host)}:{one.port}" for one in bound))
             gc.collect()
             gc.freeze()
             gc.set_threshold(*_GC_THRESHOLDS)
-            on_ready(",".join(f"{_bracketed(one.host)}:{one.port}" for one in bound))
             await self._stop.wait()
             await server.close()
             alarm.stop()
