@@ -178,7 +178,7 @@ def test_large_requests_under_way_share_a_bounded_memory(peer: Peer, broker: bro
     chunk = bytes(64 * 1024)
     for connection in greedy:
         connection.setblocking(False)
-        connection.send(struct.pack(">i", 90 * MIB))
+        connection.send(struct.pack(">i", 24 * MIB))
     end = time.monotonic() + 1.5
     highest = 0
     while time.monotonic() < end:

@@ -244,7 +244,8 @@ class Connection(asyncio.BufferedProtocol):
         self._own = bytearray(max(OWN_BUFFER_BYTES, len(rest)))
         self._own[: len(rest)] = rest
         self._have = len(rest)
-        self._reserve(len(self._own))
+        self._reserved = len(self._own)
+        self._server.count_memory(self._reserved)
         self.frame_began_at = now
         self._make_room()
 
@@ -266,15 +267,23 @@ class Connection(asyncio.BufferedProtocol):
             return
         else:
             grown = min(needed, capacity * 2)
-        larger = bytearray(grown)
+        more = grown - self._reserved
+        if self._server.reserve_memory(self, more):
+            self._grow(more)
+        else:
+            self.pause("memory")
+
+    def memory_granted(self, more: int) -> None:
+        """Go on with the frame that had to wait for `more` bytes, which are counted as ours now."""
+        self._grow(more)
+        self.resume("memory")
+
+    def _grow(self, more: int) -> None:
+        assert self._own is not None
+        self._reserved += more
+        larger = bytearray(self._reserved)
         larger[: self._have] = memoryview(self._own)[: self._have]
         self._own = larger
-        self._reserve(grown - self._reserved)
-
-    def _reserve(self, more: int) -> None:
-        self._reserved += more
-        if not self._server.reserve_memory(self, more):
-            self.pause("memory")
 
     def trim(self) -> None:
         """Give the buffer back if nothing lies in it."""
@@ -300,6 +309,11 @@ class Connection(asyncio.BufferedProtocol):
     def paused(self) -> bool:
         """Whether it is we who keep the peer from sending."""
         return bool(self._paused_for)
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that its unfinished frame takes."""
+        return self._reserved
 
     @property
     def waits_for_memory(self) -> bool:

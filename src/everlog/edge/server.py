@@ -71,7 +71,10 @@ class Server:
         self._connections: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
         self._memory_used = 0
-        self._waiting_for_memory: deque[Connection] = deque()
+        self._waiting_for_memory: deque[tuple[Connection, int]] = deque()
+        """Who waits for how many bytes, first come, first served."""
+        self._favourite: Connection | None = None
+        """The one that may go above the limit, until its frame is whole."""
         self._complained_at: dict[str, int] = {}
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
@@ -157,34 +160,55 @@ class Server:
 
     # --- memory for frames that have begun
 
-    def reserve_memory(self, connection: Connection, more: int) -> bool:
-        """Count `more` bytes; False if the connection should wait until others have given some back."""
+    def count_memory(self, more: int) -> None:
+        """Count bytes that had to be taken, whether there is room or not."""
         self._memory_used += more
-        if self._memory_used > self.limits.max_request_memory_bytes:
+
+    def reserve_memory(self, connection: Connection, more: int) -> bool:
+        """Count `more` bytes if there is room for them; if not, `memory_granted` is called once there is."""
+        limit = self.limits.max_request_memory_bytes
+        if self._memory_used + more > limit:
             for other in self._connections:
                 other.trim()
-        if self._memory_used <= self.limits.max_request_memory_bytes:
+        fits = self._memory_used + more <= limit and not self._waiting_for_memory
+        if fits or connection is self._favourite or not self._has_favourite():
+            if not fits:
+                # All that hold memory may be waiting for more of it, and one frame may need more than there
+                # will ever be room for. So one goes on at any time, and we are above the limit by its frame.
+                self._favourite = connection
+            self._memory_used += more
             return True
-        self._waiting_for_memory.append(connection)
+        self._waiting_for_memory.append((connection, more))
         return False
+
+    def _has_favourite(self) -> bool:
+        favourite = self._favourite
+        return favourite is not None and favourite.open and favourite.frame_began_at is not None
 
     def release_memory(self, bytes_back: int) -> None:
         """Count bytes as free again and let those continue that waited for them."""
         self._memory_used -= bytes_back
-        while self._waiting_for_memory and self._memory_used <= self.limits.max_request_memory_bytes:
-            self._waiting_for_memory.popleft().resume("memory")
+        limit = self.limits.max_request_memory_bytes
+        while self._waiting_for_memory:
+            connection, more = self._waiting_for_memory[0]
+            if connection.open:
+                if self._memory_used + more > limit:
+                    if self._has_favourite():
+                        break
+                    self._favourite = connection
+                self._memory_used += more
+                connection.memory_granted(more)
+            self._waiting_for_memory.popleft()
 
     # --- time limits
 
     def _sweep(self) -> None:
         self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
         now = self.clock.now()
-        if self._waiting_for_memory:
-            # All that hold memory may be waiting for more of it. One of them goes on each time, so that
-            # frames are completed, and we are above the limit by one frame at the most.
-            self._waiting_for_memory.popleft().resume("memory")
+        self.release_memory(0)
+        share = self._fair_share()
         for connection in list(self._connections):
-            problem = self._overdue(connection, now)
+            problem = self._overdue(connection, now, share)
             if problem is not None:
                 if problem:
                     self.complain(connection.peer_host, problem)
@@ -192,15 +216,23 @@ class Server:
             elif now - connection.last_read_at > 10 * SWEEP_SECONDS * 1000:
                 connection.trim()
 
-    def _overdue(self, connection: Connection, now: int) -> str | None:
+    def _fair_share(self) -> int | None:
+        """What each unfinished frame would hold if all held the same; None while nobody waits for memory."""
+        if not self._waiting_for_memory:
+            return None
+        return self._memory_used // max(1, sum(1 for one in self._connections if one.held_bytes))
+
+    def _overdue(self, connection: Connection, now: int, share: int | None) -> str | None:
         """Say why a connection has to end, '' for no more than idleness, None if it may stay."""
         limits = self.limits
         if connection.unsent and now - connection.last_sent_at > limits.stalled_peer_ms:
             return f"closed: answers were left unread for {limits.stalled_peer_ms} ms"
-        if connection.frame_began_at is not None and (not connection.paused or connection.waits_for_memory):
-            # While memory is short, those that hold it for long make room, even where it is we who keep them
-            # waiting: else a few large frames that never end would stop everybody's large frames for good.
-            rate = PRESSED_BYTES_PER_SECOND if self._waiting_for_memory else limits.frame_bytes_per_second
+        may_end = not connection.paused or (share is not None and connection.waits_for_memory)
+        if connection.frame_began_at is not None and may_end:
+            # While memory is short, those that hold much of it for long make room, even where it is we who
+            # keep them waiting: else a few large frames that never end would stop everybody else's.
+            pressed = share is not None and connection.held_bytes >= share
+            rate = PRESSED_BYTES_PER_SECOND if pressed else limits.frame_bytes_per_second
             allowed = limits.frame_grace_ms + connection.partial_bytes * 1000 // max(rate, 1)
             if now - connection.frame_began_at > allowed:
                 return f"closed: a request was not complete after {now - connection.frame_began_at} ms"
