@@ -118,9 +118,12 @@ class Broker:
         for directory in self.directories:
             if replica.name not in directory:
                 continue
-            if directory.topic_id(replica.name) in (replica.topic_id, None):
+            found = directory.topic_id(replica.name)
+            if found in (replica.topic_id, None):
                 log = directory.get(replica.name, settings)
                 assert log is not None, replica.name
+                if found is None:
+                    directory.set_topic_id(replica.name, replica.topic_id)
                 replica.directory = directory.path
                 return log
             # A topic of that name was deleted and made anew while we were down.

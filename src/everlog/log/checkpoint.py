@@ -101,8 +101,11 @@ def partition_metadata_content(topic_id: Uuid) -> bytes:
 
 
 def read_partition_metadata(files: Files, path: str) -> Uuid | None:
-    """Read the topic's id from `partition.metadata`; None if the file is missing."""
-    lines = _lines(files, path)
+    """Read the topic's id from `partition.metadata`; None if the file is missing.
+
+    Kafka writes no newline at its end. Nothing can be cut off unseen all the same, as an id has 22 characters.
+    """
+    lines = _lines(files, path, final_newline=False)
     if lines is None:
         return None
     if len(lines) != 2 or lines[0] != "version: 0" or not lines[1].startswith("topic_id: "):
@@ -164,7 +167,7 @@ def read_clean_shutdown(files: Files, path: str) -> int | None:
         raise CorruptDataError(f"{path} is not a clean-shutdown marker: {error}") from error
 
 
-def _lines(files: Files, path: str) -> list[str] | None:
+def _lines(files: Files, path: str, *, final_newline: bool = True) -> list[str] | None:
     try:
         raw = files.read(path)
     except FileNotFoundError:
@@ -173,9 +176,11 @@ def _lines(files: Files, path: str) -> list[str] | None:
         text = raw.decode("ascii")
     except UnicodeDecodeError as error:
         raise CorruptDataError(f"{path} byte {error.start} is not ASCII") from error
-    # The last newline is part of the file: without it a tail is missing.
     if text and not text.endswith("\n"):
-        raise CorruptDataError(f"{path} does not end with a newline")
+        # Where the last newline is part of the format, a tail is missing without it.
+        if final_newline:
+            raise CorruptDataError(f"{path} does not end with a newline")
+        text += "\n"
     return text.split("\n")[:-1]
 
 

@@ -114,3 +114,11 @@ def test_a_crash_leaves_the_old_file_or_the_new_one_and_the_new_one_once_it_is_r
                 assert files.after_crash(SimRandom(seed)).read(PATH) in (b"old", b"new")
     for seed in range(20):
         assert operations.after_crash(SimRandom(seed)).read(PATH) == b"new"
+
+
+def test_partition_metadata_as_kafka_writes_it_is_read() -> None:
+    content = checkpoint.partition_metadata_content(A_UUID).rstrip(b"\n")
+
+    assert checkpoint.read_partition_metadata(a_disk(content), PATH) == A_UUID
+    with pytest.raises(CorruptDataError):
+        checkpoint.read_partition_metadata(a_disk(content[:-1]), PATH)
