@@ -103,7 +103,7 @@ def partition_metadata_content(topic_id: Uuid) -> bytes:
 def read_partition_metadata(files: Files, path: str) -> Uuid | None:
     """Read the topic's id from `partition.metadata`; None if the file is missing.
 
-    Kafka writes no newline at its end. Nothing can be cut off unseen all the same, as an id has 22 characters.
+    Kafka writes no newline at its end. Nothing can be cut off unseen all the same: an id has 22 characters.
     """
     lines = _lines(files, path, final_newline=False)
     if lines is None:
