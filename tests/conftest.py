@@ -15,6 +15,21 @@ import pytest
 from tests import apache_kafka, brokers
 
 
+_BROKER_STDERR = pytest.StashKey[Path]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what the session's broker had to say."""
+    report = yield
+    path = item.config.stash.get(_BROKER_STDERR, None)
+    if report.failed and path is not None and "everlog_bootstrap" in getattr(item, "fixturenames", ()):
+        report.sections.append(("broker's stderr", path.read_text(errors="replace")[-4000:]))
+    return report
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the choice of the broker under test."""
     parser.addoption(
@@ -35,6 +50,7 @@ def everlog_bootstrap(
     if request.config.getoption("--broker") == "apache":
         yield from _apache(directory)
         return
+    request.config.stash[_BROKER_STDERR] = directory / "stderr"
     broker = brokers.start(["up", "--ephemeral", "--port", "0"], directory / "stderr")
     try:
         yield broker.bootstrap

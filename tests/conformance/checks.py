@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tests.conformance import raw
 from tests.conformance.clients.face import Client
@@ -67,9 +67,11 @@ def _check_sequences(batches: Sequence[raw.BatchSeen]) -> None:
         due[batch.producer_id] += batch.count
 
 
-def create_served(bootstrap: str, client: Client, topic: str, partitions: int) -> None:
+def create_served(
+    bootstrap: str, client: Client, topic: str, partitions: int, configs: Mapping[str, str] | None = None
+) -> None:
     """Create a topic and wait until it is served, which in Apache Kafka is a moment after the answer."""
-    client.create_topic(topic, partitions, {})
+    client.create_topic(topic, partitions, configs or {})
     raw.wait_for_ends(bootstrap, topic, dict.fromkeys(range(partitions), 0))
 
 

@@ -23,11 +23,13 @@ OFFSET_OUT_OF_RANGE = 1
 
 
 @every_client
-def test_a_topic_is_created_described_and_deleted(client: Client, fresh_topic: Callable[[], str]) -> None:
+def test_a_topic_is_created_described_and_deleted(
+    client: Client, everlog_bootstrap: str, fresh_topic: Callable[[], str]
+) -> None:
     _needs(client, "create_topic", "describe_topic", "delete_topic")
     topic = fresh_topic()
 
-    client.create_topic(topic, 3, {"retention.ms": "86400000"})
+    checks.create_served(everlog_bootstrap, client, topic, 3, {"retention.ms": "86400000"})
     (broker,) = client.describe_cluster().nodes
     seen = client.describe_topic(topic)
     assert [partition.partition for partition in seen] == [0, 1, 2]
@@ -55,10 +57,12 @@ def test_a_bad_request_for_a_topic_is_refused_by_name(client: Client, fresh_topi
 
 
 @every_client
-def test_partitions_are_added_and_never_taken_away(client: Client, fresh_topic: Callable[[], str]) -> None:
+def test_partitions_are_added_and_never_taken_away(
+    client: Client, everlog_bootstrap: str, fresh_topic: Callable[[], str]
+) -> None:
     _needs(client, "add_partitions", "describe_topic")
     topic = fresh_topic()
-    client.create_topic(topic, 2, {})
+    checks.create_served(everlog_bootstrap, client, topic, 2)
 
     client.add_partitions(topic, 5)
     _eventually(lambda: len(client.describe_topic(topic)) == 5)
@@ -69,10 +73,12 @@ def test_partitions_are_added_and_never_taken_away(client: Client, fresh_topic: 
 
 
 @every_client
-def test_a_config_is_set_and_shown(client: Client, fresh_topic: Callable[[], str]) -> None:
+def test_a_config_is_set_and_shown(
+    client: Client, everlog_bootstrap: str, fresh_topic: Callable[[], str]
+) -> None:
     _needs(client, "alter_config", "describe_config")
     topic = fresh_topic()
-    client.create_topic(topic, 1, {"segment.bytes": "10485760"})
+    checks.create_served(everlog_bootstrap, client, topic, 1, {"segment.bytes": "10485760"})
 
     before = client.describe_config(topic)
     assert before["segment.bytes"] == "10485760"
@@ -86,11 +92,11 @@ def test_a_config_is_set_and_shown(client: Client, fresh_topic: Callable[[], str
 
 @every_client
 def test_deleted_records_are_gone_and_the_log_starts_after_them(
-    client: Client, fresh_topic: Callable[[], str]
+    client: Client, everlog_bootstrap: str, fresh_topic: Callable[[], str]
 ) -> None:
     _needs(client, "delete_records", "list_offset")
     topic = fresh_topic()
-    client.create_topic(topic, 1, {})
+    checks.create_served(everlog_bootstrap, client, topic, 1)
     client.produce(topic, _timed(10, checks.now_ms()), How())
 
     assert client.delete_records(topic, 0, 6) == 6
@@ -109,7 +115,7 @@ def test_offsets_are_found_by_time(
     """Row L7: offset n was written at `start` + 1000 n; a time in between finds the next one."""
     _needs(client, "list_offset")
     topic = fresh_topic()
-    admin.create_topic(topic, 1, {})
+    checks.create_served(everlog_bootstrap, admin, topic, 1)
     start = checks.now_ms() - 60_000
     admin.produce(topic, _timed(10, start), How())
     raw.wait_for_ends(everlog_bootstrap, topic, {0: 10})
@@ -124,11 +130,11 @@ def test_offsets_are_found_by_time(
 
 @every_client
 def test_the_newest_record_by_time_need_not_be_the_last(
-    client: Client, admin: Client, fresh_topic: Callable[[], str]
+    client: Client, admin: Client, everlog_bootstrap: str, fresh_topic: Callable[[], str]
 ) -> None:
     _needs(client, "list_max_timestamp")
     topic = fresh_topic()
-    admin.create_topic(topic, 1, {})
+    checks.create_served(everlog_bootstrap, admin, topic, 1)
     now = checks.now_ms()
     stamps = [now - 5_000, now - 1_000, now - 9_000]
     admin.produce(topic, [Record(0, None, b"v", (), stamp) for stamp in stamps], How())
@@ -148,11 +154,11 @@ def test_the_cluster_is_one_broker_at_the_address_we_use(client: Client, everlog
 
 @every_client
 def test_log_directories_tell_the_size_of_each_partition(
-    client: Client, fresh_topic: Callable[[], str]
+    client: Client, everlog_bootstrap: str, fresh_topic: Callable[[], str]
 ) -> None:
     _needs(client, "describe_log_dirs")
     topic = fresh_topic()
-    client.create_topic(topic, 2, {})
+    checks.create_served(everlog_bootstrap, client, topic, 2)
     client.produce(topic, [Record(1, None, b"v" * 10_000, (), checks.now_ms())], How())
 
     sizes = client.describe_log_dirs(topic)
@@ -163,11 +169,11 @@ def test_log_directories_tell_the_size_of_each_partition(
 
 @every_client
 def test_topic_partitions_are_described_by_the_paging_api(
-    client: Client, fresh_topic: Callable[[], str]
+    client: Client, everlog_bootstrap: str, fresh_topic: Callable[[], str]
 ) -> None:
     _needs(client, "describe_topic_partitions")
     topic = fresh_topic()
-    client.create_topic(topic, 4, {})
+    checks.create_served(everlog_bootstrap, client, topic, 4)
     (broker,) = client.describe_cluster().nodes
 
     seen = client.describe_topic_partitions(topic)
