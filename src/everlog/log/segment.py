@@ -27,6 +27,10 @@ def file_name(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
+MOST_REMEMBERED = 64
+"""Readers of one segment that find their next batch without a search."""
+
+
 class Segment:
     """The batches from `base_offset` up to the next segment's, in one file.
 
@@ -37,6 +41,7 @@ class Segment:
     __slots__ = (
         "_aborted",
         "_aborted_unsaved",
+        "_ahead",
         "_file",
         "_files",
         "_largest",
@@ -69,6 +74,8 @@ class Segment:
         """Whether the segment takes no more batches and its indexes are on disk."""
         self.verified = VerifiedRanges(trusted_from=size)
         self.indexes = SegmentIndexes(files, self.stem, base_offset, interval_bytes)
+        # The batches behind the last few reads, by their base offsets: most readers go on where they stopped.
+        self._ahead: dict[int, Header] = {}
         self._file: File | None = None
         self._aborted: list[AbortedTxn] | None = None
         self._aborted_unsaved = False
@@ -198,6 +205,9 @@ class Segment:
         Where that batch does not hold `offset` itself, compaction has taken it, or a header before that
         lies about its offsets. So those are proved then; else a damaged batch would be passed over.
         """
+        ahead = self._ahead.get(offset)
+        if ahead is not None:
+            return ahead
         landing = self._landing(offset)
         for header in scan.headers(self.file, landing, self.size):
             if header.base_offset < self.base_offset:
@@ -244,9 +254,16 @@ class Segment:
             end = entry[1]
         for header in scan.headers(self.file, end, self.size):
             if header.end > limit:
+                if header.last_offset < self.end_offset:
+                    self._remember(header)
                 break
             end = header.end
         return end
+
+    def _remember(self, header: Header) -> None:
+        if len(self._ahead) >= MOST_REMEMBERED:
+            del self._ahead[next(iter(self._ahead))]
+        self._ahead[header.base_offset] = header
 
     def prove(self, start: int, end: int, epochs: LeaderEpochs) -> None:
         """Check the batches between two positions unless this process has; CorruptDataError if one is bad.
@@ -330,6 +347,7 @@ class Segment:
         """Cut the active segment at `offset`, or before the batch that holds it; returns the end."""
         assert not self.sealed
         first = self.find(offset)
+        self._ahead.clear()
         if first is not None:
             offset = min(offset, Offset(first.base_offset))
             self.cut_file(first.position)

@@ -339,3 +339,21 @@ def test_the_start_moves_forward_only_and_not_beyond_the_end() -> None:
     with pytest.raises(Refused) as refused:
         machine.log.move_start_to(Offset(7))
     assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_where_a_reader_would_go_on_is_forgotten_when_the_log_is_cut() -> None:
+    machine = Machine(replace(SMALL, segment_bytes=100_000))
+    machine.fill(6)
+    log = machine.log
+    one_batch = log.read(Offset(0), 1, log.end_offset)
+    assert one_batch is not None
+    assert log.read(Offset(0), 2 * one_batch.length, log.end_offset) is not None, (
+        "the batch at 6 is remembered"
+    )
+
+    log.truncate_to(Offset(3))
+    machine.append(a_batch(values(9, size=40, tag="new")))
+    machine.append(a_batch(values(3, tag="last")))
+
+    assert [record.value for record in records_of(log, 6)][:1] == [values(9, size=40, tag="new")[3]]
+    assert [record.offset for record in records_of(log, 12)] == [12, 13, 14]
