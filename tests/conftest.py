@@ -14,7 +14,6 @@ import pytest
 
 from tests import apache_kafka, brokers
 
-
 _BROKER_STDERR = pytest.StashKey[Path]()
 
 
