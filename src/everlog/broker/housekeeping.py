@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from everlog.broker.replicas import Replica
 from everlog.controller.metadata_log import METADATA_PARTITION
 from everlog.log.directory import CheckpointPlan, Deletions, LogDirectory
+from everlog.log.partition import PartitionLog
 from everlog.model.errors import CorruptDataError, StorageError
 from everlog.model.ids import Instant, Offset
 from everlog.model.settings import broker_table as keys
@@ -81,6 +82,7 @@ class Housekeeping:
         self._deletion_at = Instant(now + DELETION_CHECK_MS)
         self._room_at = now
         self._retention_queue: deque[Replica] = deque()
+        self._ends: dict[PartitionLog, Offset] = {}  # Where logs ended when they were last looked at.
         self.without_room: set[str] = set()
         """Directories with less than `disk.reserve.bytes` left: they take no records until they have more."""
 
@@ -143,14 +145,20 @@ class Housekeeping:
             checkpoints.write(ended)
 
     def _sync_and_checkpoint(self) -> None:
-        """Bring what was written since the last time to disk, so that a crash leaves little to recover."""
-        dirty = [
+        """Bring to disk what a crash would leave to recover, where that costs little.
+
+        That is sealed segments, which the system has mostly written by now, and logs that were quiet since the
+        last time. A log under load is left to the system until it rolls: to sync it would only be to wait.
+        """
+        # The quorum syncs the metadata log, and nobody else may.
+        behind = [
             log
             for directory in self._broker.directories
             for log in directory.open_logs
-            # The quorum syncs the metadata log, and nobody else may.
             if log.recovery_point < log.end_offset and not log.failure and log.partition != METADATA_PARTITION
         ]
+        dirty = [log for log in behind if log.sealed_unsynced or self._ends.get(log) == log.end_offset]
+        self._ends = {log: log.end_offset for log in behind}
         missing = len(dirty)
         if not missing:
             self._write_checkpoints()

@@ -212,11 +212,16 @@ def test_a_changed_setting_is_obeyed_at_once() -> None:
     assert set_config(client, "orders", "retention.ms", "soon") == ErrorCode.INVALID_CONFIG
 
 
-def test_the_periodic_sync_moves_the_recovery_point() -> None:
+def test_a_log_is_synced_once_it_is_quiet() -> None:
     node = SimulatedNode(log_flush_offset_checkpoint_interval_ms="60000")
     node.create_topic("orders")
-    produced(node.client(), "orders", a_batch(b"a", b"b"))
-    assert node.replica("orders").opened().recovery_point == 0
+    produced(node.client(), "orders", a_batch(b"a"))
+    node.pass_time(60_000)
+    node.aside.run_all()
+    produced(node.client(), "orders", a_batch(b"b"))
+    node.pass_time(60_000)
+    node.aside.run_all()
+    assert node.replica("orders").opened().recovery_point == 0, "it is under load, and left to the system"
 
     node.pass_time(60_000)
     node.aside.run_all()
@@ -272,3 +277,15 @@ def test_whoever_holds_connections_is_told_of_changed_broker_settings() -> None:
 
     assert answer.responses[0].error_code == 0
     assert told == [77]
+
+
+def test_sealed_segments_are_synced_even_under_load() -> None:
+    node = SimulatedNode(log_flush_offset_checkpoint_interval_ms="60000")
+    node.create_topic("orders", segment_bytes="1048576")
+    for _ in range(2):
+        produced(node.client(), "orders", a_batch(b"x" * 600_000))
+
+    node.pass_time(60_000)
+    node.aside.run_all()
+
+    assert node.replica("orders").opened().recovery_point == 2
