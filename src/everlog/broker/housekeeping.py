@@ -147,8 +147,8 @@ class Housekeeping:
     def _sync_and_checkpoint(self) -> None:
         """Bring to disk what a crash would leave to recover, where that costs little.
 
-        That is sealed segments, which the system has mostly written by now, and logs that were quiet since the
-        last time. A log under load is left to the system until it rolls: to sync it would only be to wait.
+        That is sealed segments, which the system has mostly written by now, and logs that were quiet since
+        the last time. A log under load is left to the system until it rolls.
         """
         # The quorum syncs the metadata log, and nobody else may.
         behind = [
