@@ -417,13 +417,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send_buffers(self) -> None:
         buffers: list[bytes | memoryview] = []
-        gathered = flags = 0
+        gathered = 0
         for part in self._out:
             if isinstance(part, bytes):
                 buffers.append(part)
             elif part.length >= SENDFILE_FROM_BYTES and part is not self._out[0]:
-                # The header of what sendfile brings next: no reason to wake the peer for it alone.
-                flags = socket.MSG_MORE
+                # What comes next goes by sendfile. The peer is woken for the header already: it then takes
+                # bytes over while we send, which is cheaper for both than to hold the header back.
                 break
             else:
                 data = os.pread(part.descriptor, part.length, part.position)
@@ -436,7 +436,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._sent_of_first:
             buffers[0] = memoryview(buffers[0])[self._sent_of_first :]
         # Copying small answers together is cheaper than telling the kernel where each of them lies.
-        sent = self._socket.send(buffers[0] if len(buffers) == 1 else b"".join(buffers), flags)
+        sent = self._socket.send(buffers[0] if len(buffers) == 1 else b"".join(buffers))
         self._advance(sent)
 
     def _advance(self, sent: int) -> None:

@@ -88,6 +88,83 @@ static int check_record(const uint8_t **at, const uint8_t *end, int64_t index, i
     return p == record_end;
 }
 
+/* Pass over a record of the kind that nearly all are, without a loop: a size of at most two bytes, a
+ * timestamp and an offset delta of at most three, key and value lengths of at most two, no headers. Returns 0
+ * and changes nothing if it is of another kind or bad: check_record() then finds out which. */
+static inline int pass_common_record(const uint8_t **at, const uint8_t *end, int64_t index,
+                                     int64_t *timestamp_delta, int *null_key)
+{
+    const uint8_t *p = *at;
+    int key_is_null = 0;
+    /* What is looked at before the lengths of key and value lies within this many bytes. */
+    if (end - p < 16 || index >= 1 << 20)
+        return 0;
+    uint32_t size = p[0];
+    p++;
+    if (size >= 0x80) {
+        if (p[0] >= 0x80)
+            return 0;
+        size = (size & 0x7F) | (uint32_t)p[0] << 7;
+        p++;
+    }
+    const uint8_t *record_end = p + (size >> 1);
+    if (size & 1 || record_end > end)
+        return 0;
+    p++; /* attributes, unused */
+    uint32_t raw = p[0];
+    p++;
+    if (raw >= 0x80) {
+        raw = (raw & 0x7F) | (uint32_t)(p[0] & 0x7F) << 7;
+        if (p[0] >= 0x80) {
+            if (p[1] >= 0x80)
+                return 0;
+            raw |= (uint32_t)p[1] << 14;
+            p++;
+        }
+        p++;
+    }
+    uint32_t zigzag = (uint32_t)index << 1;
+    if (zigzag < 0x80) {
+        if (p[0] != zigzag)
+            return 0;
+        p++;
+    } else if (zigzag < 1 << 14) {
+        if (p[0] != (0x80 | (zigzag & 0x7F)) || p[1] != zigzag >> 7)
+            return 0;
+        p += 2;
+    } else {
+        if (p[0] != (0x80 | (zigzag & 0x7F)) || p[1] != (0x80 | (zigzag >> 7 & 0x7F)) || p[2] != zigzag >> 14)
+            return 0;
+        p += 3;
+    }
+    for (int field = 0; field < 2; field++) {
+        if (record_end - p < 2)
+            return 0;
+        uint32_t length = p[0];
+        p++;
+        if (length == 1) { /* -1: null */
+            if (field == 0)
+                key_is_null = 1;
+            continue;
+        }
+        if (length >= 0x80) {
+            if (p[0] >= 0x80)
+                return 0;
+            length = (length & 0x7F) | (uint32_t)p[0] << 7;
+            p++;
+        }
+        if (length & 1 || (Py_ssize_t)(length >> 1) > record_end - p)
+            return 0;
+        p += length >> 1;
+    }
+    if (record_end - p != 1 || *p != 0)
+        return 0;
+    *timestamp_delta = (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
+    *null_key = key_is_null;
+    *at = record_end;
+    return 1;
+}
+
 static void skim_records(const uint8_t *start, const uint8_t *end, int64_t count, int64_t base_timestamp,
                          skim_result *result)
 {
@@ -97,7 +174,8 @@ static void skim_records(const uint8_t *start, const uint8_t *end, int64_t count
         const uint8_t *record = at;
         int64_t delta = 0, timestamp;
         int null_key = 0;
-        if (!check_record(&at, end, index, &delta, &null_key) ||
+        if (!(pass_common_record(&at, end, index, &delta, &null_key) ||
+              check_record(&at, end, index, &delta, &null_key)) ||
             __builtin_add_overflow(base_timestamp, delta, &timestamp)) {
             result->bad = index;
             result->bad_at = record - start;
