@@ -557,13 +557,15 @@ def test_a_decompression_bomb_is_defused(peer: Peer, codec: int, broker: brokers
 
 
 def test_a_volley_of_bombs_keeps_nobody_waiting(peer: Peer) -> None:
-    """Many small requests that cost much each, in one write: others get their turn between them."""
-    connection = peer()
-    connection.sendall(_request(0, 7, raw.produce_body(TOPIC, _bomb(4))) * 30)
-    connection.settimeout(60)
-    for _ in range(30):
-        (size,) = struct.unpack(">i", raw.exactly(connection, 4))
-        raw.exactly(connection, size)
+    """Many small requests that cost much each, in one write, from several: others get their turn between."""
+    connections = [peer() for _ in range(4)]
+    for connection in connections:
+        connection.sendall(_request(0, 7, raw.produce_body(TOPIC, _bomb(4))) * 30)
+    for connection in connections:
+        connection.settimeout(60)
+        for _ in range(30):
+            (size,) = struct.unpack(">i", raw.exactly(connection, 4))
+            raw.exactly(connection, size)
 
 
 def test_fetch_sessions_by_the_thousand_are_bounded(peer: Peer, broker: brokers.BrokerProcess) -> None:

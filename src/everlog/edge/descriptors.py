@@ -56,6 +56,8 @@ class DescriptorPool:
         # Those with a number from the kernel, in the order in which they are to be closed. One that was
         # pinned since it was last looked at goes to the end instead ("second chance", nearly LRU).
         self._open: OrderedDict[Descriptor, None] = OrderedDict()
+        self.crowded = False
+        """Whether more than `limit` are open, as those pinned could not be closed; the next unpinned one goes."""
         # All that were entered and neither closed nor lost, with or without a number, by directory
         # and then by name: the rename of a directory looks at directories and not at files.
         self._known: dict[str, dict[str, list[Descriptor]]] = {}
@@ -121,11 +123,13 @@ class DescriptorPool:
             self._make_room(len(self._open) // 2)
             number = os.open(descriptor.path, flags | _FLAGS, _FILE_MODE)
         self._open[descriptor] = None
+        self.crowded = len(self._open) > self.limit
         return number
 
     def give_back(self, descriptor: "Descriptor", number: int) -> None:
         """Close a descriptor's number; the lock is held."""
         del self._open[descriptor]
+        self.crowded = len(self._open) > self.limit
         os.close(number)
 
     def _take_known(self, directory: str, name: str) -> list["Descriptor"]:
@@ -195,7 +199,7 @@ class Descriptor:
     def unpin(self) -> None:
         """Give back one pin."""
         self._users.pop()
-        if self._gone:
+        if self._gone or self._pool.crowded:
             with self._pool.lock:
                 self.let_go()
 

@@ -31,6 +31,8 @@ from everlog.records.skim import skim
 _CLIENT_BITS = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL
 _LARGEST_CODEC = max(Codec)
 _NO_TIMESTAMP = -1
+_PLENTY_UNPACKED = 16 << 20
+_MOST_TIMES_UNPACKED = 32
 _CRC_AT = 17
 
 
@@ -79,7 +81,7 @@ def validated(batch: BatchView, settings: LogSettings, wall: Timestamp) -> Batch
     records: memoryview | bytes = raw[HEADER_BYTES:]
     try:
         if codec:
-            records = decompress(codec, records, settings.max_decompressed_bytes)
+            records = decompress(codec, records, _most_unpacked(len(records), settings))
         found = skim(records, count, batch.base_timestamp)
     except CorruptDataError as error:
         raise RecordsRefused(ErrorCode.INVALID_RECORD, str(error)) from error
@@ -104,6 +106,14 @@ def check_structure(batch: BatchView) -> None:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, f"{batch} is damaged")
     if batch.last_offset_delta < 0 or not 0 <= batch.count <= batch.last_offset_delta + 1:
         raise Refused(ErrorCode.INVALID_RECORD, f"{batch} has {batch.count} records")
+
+
+def _most_unpacked(packed_bytes: int, settings: LogSettings) -> int:
+    """How much a batch may unpack to. What unpacks to many times its size and to a lot is a bomb.
+
+    The time of the loop is all connections' time, so a few bytes must not buy much of it.
+    """
+    return min(settings.max_decompressed_bytes, max(_PLENTY_UNPACKED, _MOST_TIMES_UNPACKED * packed_bytes))
 
 
 def _header_refused(batch: BatchView, settings: LogSettings) -> RecordsRefused:

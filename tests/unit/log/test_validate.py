@@ -90,6 +90,15 @@ def test_a_batch_may_have_the_largest_size_and_not_one_byte_more() -> None:
     )
 
 
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])  # Snappy does not pack so tightly.
+def test_a_batch_that_unpacks_to_a_lot_and_to_many_times_its_size_is_refused(codec: Codec) -> None:
+    bomb, plenty = a_batch([bytes(17 << 20)], codec=codec), a_batch([bytes(15 << 20)], codec=codec)
+
+    assert 32 * bomb.size < 100 << 20
+    assert refusal(bomb, DEFAULT).code is ErrorCode.INVALID_RECORD
+    assert validated(plenty, DEFAULT, NOON) is plenty
+
+
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 def test_a_batch_that_unpacks_to_too_much_is_refused(codec: Codec) -> None:
     bomb = a_batch([bytes(200_000)], codec=codec)

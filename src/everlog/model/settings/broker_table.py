@@ -281,7 +281,7 @@ DECOMPRESSED_MAX_BYTES = _row(
         whole(
             "decompressed.max.bytes",
             100 * MIB,
-            "The most that one compressed batch may hold where the broker must look inside. Not in Kafka.",
+            "The most that a batch may unpack to; above 16 MiB, 32 times its size at most. Not in Kafka.",
             1,
             kind=INT,
         )
