@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+FUZZ_SECONDS ?= 600
 
-.PHONY: run test check format unit fuzz crash bench bench-quick kernels messages clean help
+.PHONY: run test check format fuzz crash bench bench-quick messages clean help
 .DEFAULT_GOAL := help
 
 help: ## show what can be made
@@ -28,10 +29,13 @@ format: $(VENV)/.tests ## format the code and mend what lint can mend
 	$(BIN)/ruff format src tests bench setup.py
 	$(BIN)/ruff check --fix src tests bench setup.py
 
-fuzz: $(VENV)/.tests ## fuzz every reader of foreign bytes; SECONDS_EACH=60 for each target
-	$(BIN)/python -m tests.fuzz.run --seconds $${SECONDS_EACH:-60} --target all
+fuzz: $(VENV)/.tests ## fuzz every reader of foreign bytes for FUZZ_SECONDS (600) in all
+	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
 
-bench: $(VENV)/.tests ## measure beside Apache Kafka on this machine (about an hour; ARGS= for options)
+crash: $(VENV)/.tests ## crash-point enumeration with more histories and more ways to lose writes (minutes)
+	EVERLOG_CRASH_SEEDS=8 EVERLOG_CRASH_HISTORIES=40 $(BIN)/python -m pytest -n $(WORKERS) tests/crash
+
+bench: $(VENV)/.tests ## measure beside Apache Kafka on this machine (about 25 minutes; ARGS= for options)
 	$(BIN)/python -m bench $(ARGS)
 
 bench-quick: $(VENV)/.tests ## the same in a few minutes, with a wide spread

@@ -2,10 +2,15 @@
 
 EverlogError
 ├── ProtocolError      the peer sent what cannot be read; the connection ends
+│   └── UnsupportedVersionError   an API, or a version of one, that is not known (wire.codec)
 ├── Refused            one thing in a request cannot be done; answered with its code
+│   └── RecordsRefused            a batch that cannot be appended, and the records at fault (log.validate)
 ├── CorruptDataError   bytes on disk or in a batch are not what was written
 ├── StorageError       the disk refused; later it may not
-└── ConfigError        a setting is unknown or has a value it cannot have
+├── ConfigError        a setting is unknown or has a value it cannot have
+├── UnencodableError   a message cannot be written in the version asked for (wire.primitives)
+├── SchemaError        a message definition cannot be read (wire.schema)
+└── Unreachable, TimedOut, Unsupported   a client did not get what it asked for (client.core.errors)
 """
 
 from enum import IntEnum
