@@ -57,7 +57,7 @@ class DescriptorPool:
         # pinned since it was last looked at goes to the end instead ("second chance", nearly LRU).
         self._open: OrderedDict[Descriptor, None] = OrderedDict()
         self.crowded = False
-        """Whether more than `limit` are open, as pinned ones could not be closed; the next unpinned one goes."""
+        """Whether more than `limit` are open, as those are pinned; the next one unpinned is closed."""
         # All that were entered and neither closed nor lost, with or without a number, by directory
         # and then by name: the rename of a directory looks at directories and not at files.
         self._known: dict[str, dict[str, list[Descriptor]]] = {}
