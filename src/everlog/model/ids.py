@@ -25,7 +25,6 @@ Uuid = NewType("Uuid", bytes)
 
 NO_UUID = Uuid(bytes(16))
 NO_TIMESTAMP = Timestamp(-1)
-NO_PRODUCER = ProducerId(-1)
 NO_EPOCH = LeaderEpoch(-1)
 
 METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
