@@ -41,11 +41,6 @@ class MetadataLog:
         self._clock = clock
 
     @property
-    def partition_log(self) -> PartitionLog:
-        """The log as it is open now."""
-        return self._log
-
-    @property
     def end_offset(self) -> Offset:
         """Behind the last record, durable or not."""
         return self._log.end_offset
