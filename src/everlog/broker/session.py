@@ -6,7 +6,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 from everlog.broker.exchange import Exchange, Parts
+from everlog.broker.handlers.produce_run import answer_run
 from everlog.model.errors import ProtocolError
+from everlog.wire.hot.produce_run import read_run
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
@@ -67,6 +69,22 @@ class Session:
         self._broker.dispatch(api_key, exchange, frame, _HEADER_BYTES + max(client_id_bytes, 0))
         if len(waiting) >= self._max_waiting:
             self._outlet.pause("waiting")
+
+    def receive_run(self, data: memoryview, at: int, end: int) -> int:
+        """Take in the produce requests at `at` that can be handled as one; returns where those end.
+
+        Nothing was taken if that is `at`: then `receive` is right for the request there.
+        """
+        if self._waiting:
+            return at  # Answers go in order, and an earlier one is still owed.
+        run = read_run(data, at, end)
+        if run is None:
+            return at
+        answers = answer_run(self._broker, data, run)
+        if answers is None:
+            return at
+        self._outlet.send(answers)
+        return run[0]
 
     def closed(self) -> None:
         """The connection has gone; answers to what it asked are dropped when they come."""

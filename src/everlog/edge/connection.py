@@ -45,6 +45,10 @@ class Session(Protocol):
         """Take in one frame. The view is valid until this returns. ProtocolError ends the connection."""
         ...
 
+    def receive_run(self, data: memoryview, at: int, end: int) -> int:
+        """Take in requests from `at` on that can be handled as one; returns where those end, `at` if none."""
+        ...
+
     def closed(self) -> None:
         """The connection has gone: nothing more comes, nothing more can be sent."""
         ...
@@ -225,7 +229,17 @@ class Connection(asyncio.BufferedProtocol):
         """Give whole frames in `data[:end]` to the session while its turn lasts; return the bytes taken."""
         at = 0
         receive = self._session.receive
+        receive_run = self._session.receive_run
+        # Requests of a run are not looked at one by one, so none may be able to be too large.
+        may_run = end <= self._server.max_frame_bytes
         while end - at >= _SIZE_BYTES and self.open:
+            after_run = receive_run(data, at, end) if may_run else at
+            if after_run != at:
+                at = after_run
+                if at < end and self._server.clock.now() - began_at >= TURN_MS:
+                    self._turn_over = True
+                    break
+                continue
             size = _SIZE.unpack_from(data, at)[0]
             if not 0 <= size <= self._server.max_frame_bytes:
                 self._server.check_frame_size(size)

@@ -75,9 +75,16 @@ class RealFile:
         try:
             if self._broken or descriptor.read_only:
                 self._refuse()
-            # Nearly always there is one buffer and all of it is taken at once.
-            total = len(buffers[0]) if len(buffers) == 1 else -1
-            if total < 0 or os.pwrite(number, buffers[0], position) != total:
+            # Nearly always all is taken at once.
+            if len(buffers) == 1:
+                total = len(buffers[0])
+                written = os.pwrite(number, buffers[0], position)
+            elif len(buffers) <= _BUFFERS_AT_ONCE:
+                total = sum(map(len, buffers))
+                written = os.pwritev(number, buffers, position)
+            else:
+                total, written = -1, 0
+            if written != total:
                 total = _write_all(number, buffers, position)
             self._size = position + total
         except OSError:

@@ -29,6 +29,7 @@ from everlog.model.ids import NO_TIMESTAMP, Instant, LeaderEpoch, Offset, Timest
 from everlog.model.topics import TopicPartition
 from everlog.ports.files import FileSlice
 from everlog.records.batch import CONTROL, BatchView
+from everlog.records.run import BatchRun
 
 __all__ = ["Appended", "Origin", "PartitionLog", "World"]
 
@@ -111,6 +112,7 @@ class PartitionLog:
         """Obey other settings from now on."""
         self._settings = settings
         self._flushes = settings.flush_messages != FOREVER or settings.flush_ms != FOREVER
+        self._takes_runs = settings.keeps_batches and not self._flushes
         jitter = min(settings.segment_jitter_ms, settings.segment_ms)
         self._jitter_ms = self._random.below(jitter) if jitter > 0 else 0
         for segment in self._segments:
@@ -177,6 +179,46 @@ class PartitionLog:
             self._watch_age(wall)
         time = wall if settings.log_append_time else NO_TIMESTAMP
         return Appended(base_offset, last_offset, time, False, self._flushes and unsynced.wanted(settings))
+
+    def append_run(self, run: BatchRun, leader_epoch: LeaderEpoch, wall: Timestamp) -> list[int] | None:
+        """Append a client's batches with one write; returns the base offset of each.
+
+        None if they are not all new and in order, or if anything but writing has to be done for them: then
+        nothing has changed, and `append` one by one is right. StorageError as there.
+        """
+        settings = self._settings
+        active = self._active
+        base_offset = self.end_offset
+        end_offset = base_offset + run.records
+        newest = run.max_timestamp
+        if (
+            not self._takes_runs
+            or self.failure is not None
+            or run.largest > settings.max_message_bytes
+            or newest > wall + settings.timestamp_after_max_ms
+            or (run.null_keys and settings.cleanup_compact)
+            or leader_epoch != self.epochs.latest
+            or not 0 < active.size <= settings.segment_bytes - run.size
+            or newest > self._roll_after
+            or wall > self._roll_at_wall
+            or active.indexes.full
+            or end_offset - active.base_offset > MAX_RELATIVE_OFFSET
+            or not self.producers.follows(run)
+        ):
+            return None
+        after = run.stamp(base_offset, leader_epoch)
+        assert after == end_offset, (self, after, end_offset)
+        try:
+            base_offsets = active.append_run(run, base_offset)
+        except OSError as error:
+            self._append_failed(error)
+        self.end_offset = Offset(end_offset)
+        if run.producer_id >= 0:
+            self.producers.applied_run(run, base_offset, wall)
+        unsynced = self._unsynced
+        unsynced.changed = True
+        unsynced.records += run.records
+        return base_offsets
 
     def _admit(self, batch: BatchView, origin: Origin) -> Marker | None:
         """Check a batch that no client sent; returns what it ends if it is a transaction's marker."""

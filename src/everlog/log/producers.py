@@ -11,6 +11,7 @@ from everlog.log.aborted_index import AbortedTxn
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Offset, ProducerId
 from everlog.records.batch import MAX_SEQUENCE, BatchView
+from everlog.records.run import BatchRun
 
 WINDOW = 5
 """Batches remembered per producer: as many as a client may have in flight."""
@@ -130,6 +131,30 @@ class Producers:
                 f"found a batch outside of it",
             )
         return None
+
+    def follows(self, run: BatchRun) -> bool:
+        """Whether a run is nobody's, or the next batches of a producer that is known and in no transaction."""
+        if run.producer_id < 0:
+            return True
+        state = self._states.get(run.producer_id)
+        return (
+            state is not None
+            and state.epoch == run.producer_epoch
+            and state.txn_first_offset is None
+            and len(state.window) > 0
+            and run.first_sequence == (state.window[-1].last_sequence + 1) & MAX_SEQUENCE
+        )
+
+    def applied_run(self, run: BatchRun, base_offset: int, heard_at: int) -> None:
+        """Take in a producer's run that `follows` approved of and that is in the log from `base_offset` on."""
+        state = self._states[run.producer_id]
+        for _, last_delta, timestamp, sequence in run.headers:
+            last_offset = base_offset + last_delta
+            last_sequence = (sequence + last_delta) & MAX_SEQUENCE
+            state.window.append(Sent(sequence, last_sequence, base_offset, last_offset, timestamp))
+            base_offset = last_offset + 1
+        del state.window[:-WINDOW]
+        state.last_timestamp = heard_at
 
     def check_epoch(self, batch: BatchView, marker: Marker | None) -> None:
         """Refuse a coordinator's batch whose producer epoch or coordinator epoch is over (47, 52)."""

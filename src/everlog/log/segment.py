@@ -13,6 +13,7 @@ from everlog.model.errors import CorruptDataError
 from everlog.model.ids import NO_EPOCH, Offset
 from everlog.ports.files import File, Files
 from everlog.records.batch import CONTROL, BatchView
+from everlog.records.run import BatchRun
 
 LOG_SUFFIX = ".log"
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -130,6 +131,23 @@ class Segment:
         self.indexes.add(position, size, last_offset, batch.max_timestamp)
         self.size = position + size
         self.end_offset = Offset(last_offset + 1)
+
+    def append_run(self, run: BatchRun, base_offset: int) -> list[int]:
+        """Write stamped batches that follow each other, all or none; returns the base offset of each."""
+        file = self._file
+        position = (self.file if file is None else file).append(run.views)
+        add = self.indexes.add
+        base_offsets: list[int] = []
+        for view, header in zip(run.views, run.headers, strict=True):
+            base_offsets.append(base_offset)
+            size = len(view)
+            last_offset = base_offset + header[1]
+            add(position, size, last_offset, header[2])
+            position += size
+            base_offset = last_offset + 1
+        self.size = position
+        self.end_offset = Offset(base_offset)
+        return base_offsets
 
     def save_for_seal(self) -> None:
         """Write to disk all that a sealed segment has there. The segment may go on being active after it."""

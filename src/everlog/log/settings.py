@@ -55,6 +55,15 @@ class LogSettings:
     """The most that a client's batch may unpack to."""
 
     @property
+    def keeps_batches(self) -> bool:
+        """Whether a good batch is kept as it came, with neither its codec nor its timestamps looked at."""
+        return (
+            self.compression_type == "producer"
+            and not self.log_append_time
+            and self.timestamp_before_max_ms == FOREVER
+        )
+
+    @property
     def target_codec(self) -> int | None:
         """The codec that batches are kept in, or None to keep the producer's choice."""
         return _TARGET_CODECS[self.compression_type]

@@ -224,7 +224,161 @@ static PyObject *skim(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
                          result.null_keys ? Py_True : Py_False, (long long)result.bad, result.bad_at);
 }
 
+/* --- a run of batches */
+
+#define HEADER_BYTES 61
+
+typedef struct {
+    int64_t base_timestamp, max_timestamp, producer_id;
+    int32_t last_offset_delta, base_sequence, count;
+    uint32_t crc;
+    int producer_epoch, attributes;
+} batch_header;
+
+static inline uint64_t big_endian(const uint8_t *p, int bytes)
+{
+    uint64_t value = 0;
+    for (int at = 0; at < bytes; at++)
+        value = value << 8 | p[at];
+    return value;
+}
+
+static inline void put_big_endian(uint8_t *p, uint64_t value, int bytes)
+{
+    while (bytes--) {
+        p[bytes] = (uint8_t)value;
+        value >>= 8;
+    }
+}
+
+/* Check one batch as validate.py does, its checksum left out. Returns 0 if it is bad or of a rarer kind:
+ * compressed, transactional, with a timestamp of the log's, or with a largest timestamp that is not its own. */
+static int check_batch(const uint8_t *p, Py_ssize_t size, batch_header *header, int *null_keys)
+{
+    if (size < HEADER_BYTES || big_endian(p, 8) != 0 || (int64_t)big_endian(p + 8, 4) != size - 12 || p[16] != 2)
+        return 0;
+    header->crc = (uint32_t)big_endian(p + 17, 4);
+    header->attributes = (int)big_endian(p + 21, 2);
+    header->last_offset_delta = (int32_t)big_endian(p + 23, 4);
+    header->base_timestamp = (int64_t)big_endian(p + 27, 8);
+    header->max_timestamp = (int64_t)big_endian(p + 35, 8);
+    header->producer_id = (int64_t)big_endian(p + 43, 8);
+    header->producer_epoch = (int16_t)big_endian(p + 51, 2);
+    header->base_sequence = (int32_t)big_endian(p + 53, 4);
+    header->count = (int32_t)big_endian(p + 57, 4);
+    if (header->attributes || header->count <= 0 || header->last_offset_delta != header->count - 1)
+        return 0;
+    if (header->producer_id >= 0 && (header->base_sequence < 0 || header->producer_epoch < 0))
+        return 0;
+    skim_result found;
+    skim_records(p + HEADER_BYTES, p + size, header->count, header->base_timestamp, &found);
+    *null_keys |= found.null_keys;
+    return found.bad < 0 && found.max_timestamp == header->max_timestamp;
+}
+
+static PyObject *check_run(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    (void)module;
+    if (nargs != 2 || !PyTuple_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "check_run() takes data and a tuple of spans");
+        return NULL;
+    }
+    Py_ssize_t count = PyTuple_Size(args[1]);
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(args[0], &buffer, PyBUF_SIMPLE) < 0)
+        return NULL;
+    PyObject *headers = PyTuple_New(count);
+    int null_keys = 0;
+    int64_t records = 0, max_timestamp = -1, producer_id = -1;
+    int producer_epoch = -1;
+    int32_t first_sequence = -1, next_sequence = -1;
+    Py_ssize_t size = 0, largest = 0;
+    for (Py_ssize_t at = 0; headers && at < count; at++) {
+        Py_ssize_t start, end;
+        batch_header header;
+        PyObject *one = NULL;
+        if (PyArg_ParseTuple(PyTuple_GetItem(args[1], at), "nn", &start, &end)) {
+            if (start < 0 || end < start || end > buffer.len)
+                PyErr_Format(PyExc_ValueError, "no bytes from %zd to %zd in %zd", start, end, buffer.len);
+            else if (check_batch((const uint8_t *)buffer.buf + start, end - start, &header, &null_keys)) {
+                if (at == 0) {
+                    producer_id = header.producer_id;
+                    producer_epoch = header.producer_epoch;
+                    first_sequence = next_sequence = header.base_sequence;
+                }
+                if (header.producer_id == producer_id &&
+                    (producer_id < 0 || (header.producer_epoch == producer_epoch && header.base_sequence == next_sequence)))
+                    one = Py_BuildValue("IiLi", (unsigned int)header.crc, (int)header.last_offset_delta,
+                                        (long long)header.max_timestamp, (int)header.base_sequence);
+            }
+        }
+        if (!one) {
+            Py_CLEAR(headers);
+            break;
+        }
+        PyTuple_SetItem(headers, at, one);
+        next_sequence = (int32_t)(((uint32_t)header.base_sequence + (uint32_t)header.count) & 0x7FFFFFFF);
+        records += header.count;
+        size += end - start;
+        if (end - start > largest)
+            largest = end - start;
+        if (header.max_timestamp > max_timestamp)
+            max_timestamp = header.max_timestamp;
+    }
+    PyBuffer_Release(&buffer);
+    if (PyErr_Occurred()) {
+        Py_XDECREF(headers);
+        return NULL;
+    }
+    if (!headers)
+        Py_RETURN_NONE;
+    return Py_BuildValue("NOLLnnLii", headers, null_keys ? Py_True : Py_False, (long long)records,
+                         (long long)max_timestamp, size, largest, (long long)producer_id, producer_epoch,
+                         (int)first_sequence);
+}
+
+static PyObject *stamp_run(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    (void)module;
+    if (nargs != 4 || !PyTuple_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "stamp_run() takes data, a tuple of spans, base offset and epoch");
+        return NULL;
+    }
+    int64_t base_offset = PyLong_AsLongLong(args[2]);
+    if (base_offset == -1 && PyErr_Occurred())
+        return NULL;
+    long epoch = PyLong_AsLong(args[3]);
+    if (epoch == -1 && PyErr_Occurred())
+        return NULL;
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(args[0], &buffer, PyBUF_WRITABLE) < 0)
+        return NULL;
+    Py_ssize_t count = PyTuple_Size(args[1]);
+    for (Py_ssize_t at = 0; at < count; at++) {
+        Py_ssize_t start, end;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(args[1], at), "nn", &start, &end))
+            break;
+        if (start < 0 || end - start < HEADER_BYTES || end > buffer.len) {
+            PyErr_Format(PyExc_ValueError, "no batch from %zd to %zd in %zd", start, end, buffer.len);
+            break;
+        }
+        uint8_t *p = (uint8_t *)buffer.buf + start;
+        put_big_endian(p, (uint64_t)base_offset, 8);
+        put_big_endian(p + 12, (uint64_t)epoch, 4);
+        base_offset += (int64_t)big_endian(p + 23, 4) + 1;
+    }
+    PyBuffer_Release(&buffer);
+    if (PyErr_Occurred())
+        return NULL;
+    return PyLong_FromLongLong(base_offset);
+}
+
 static PyMethodDef methods[] = {
+    {"check_run", (PyCFunction)(void (*)(void))check_run, METH_FASTCALL,
+     "check_run(data, spans) -> (headers, null_keys, records, max_timestamp, size, largest, producer_id,"
+     " producer_epoch, first_sequence) or None"},
+    {"stamp_run", (PyCFunction)(void (*)(void))stamp_run, METH_FASTCALL,
+     "stamp_run(data, spans, base_offset, leader_epoch) -> the offset behind the run"},
     {"skim", (PyCFunction)(void (*)(void))skim, METH_FASTCALL,
      "skim(records, count, base_timestamp) -> (max_timestamp, delta, null_keys, bad, bad_at)"},
     {NULL, NULL, 0, NULL},

@@ -1,4 +1,14 @@
 from everlog.ports.files import Buffer
 
+def check_run(
+    data: Buffer, spans: tuple[tuple[int, int], ...], /
+) -> tuple[tuple[tuple[int, int, int, int], ...], bool, int, int, int, int, int, int, int] | None:
+    """Return the headers and their sums; None if a batch is bad or not of the plain kind."""
+
+def stamp_run(
+    data: Buffer, spans: tuple[tuple[int, int], ...], base_offset: int, leader_epoch: int, /
+) -> int:
+    """Give each batch its base offset and epoch; return the offset behind the last."""
+
 def skim(records: Buffer, count: int, base_timestamp: int, /) -> tuple[int, int, bool, int, int]:
     """Return max timestamp, its offset delta, null keys; then the first bad record and where, or -1s."""

@@ -1,0 +1,42 @@
+"""Produce requests that follow each other for the same partition, as one thing.
+
+A producer with several requests in flight has them arrive together. Where a compiler was at hand at
+installation, those of the plainest kind are read as one run and then checked, written and answered as one. All
+others, and all of them without the compiled reader, go one by one through `produce`, which is the reference.
+"""
+
+from collections.abc import Callable
+
+from everlog.ports.files import Buffer
+
+ProduceRun = tuple[int, int, int, str | bytes, int, tuple[int, ...], tuple[tuple[int, int], ...]]
+"""Where the last request ends in the data; version, acks, topic name or, from version 13, topic id, partition; then
+of each request its correlation id, and where its batch begins and ends in the data."""
+
+_read: Callable[[Buffer, int, int], ProduceRun | None] | None
+_write: Callable[[bytes, int, tuple[int, ...], list[int], int], bytes] | None
+try:
+    from everlog.wire.hot._kernel import read_run as _read
+    from everlog.wire.hot._kernel import write_run_answers as _write
+except ImportError:
+    _read = _write = None
+
+
+def read_run(data: Buffer, at: int, end: int) -> ProduceRun | None:
+    """Read the run that begins at `at`, with the size field of its first request; None if none does."""
+    return None if _read is None else _read(data, at, end)
+
+
+def runs_are_read() -> bool:
+    """Whether `read_run` ever finds anything in this process."""
+    return _read is not None
+
+
+def write_run_answers(run: ProduceRun, base_offsets: list[int], start_offset: int) -> bytes:
+    """Return the answer frames of all the requests, one behind the other; none of them has failed."""
+    assert _write is not None, "a run is read by the kernel"
+    topic = run[3]
+    if isinstance(topic, str):
+        name = topic.encode()
+        topic = bytes((len(name) + 1,)) + name
+    return _write(topic, run[4], run[5], base_offsets, start_offset)
