@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 FUZZ_SECONDS ?= 600
+KERNELS := $(wildcard src/everlog/*/*.c src/everlog/*/*/*.c)
 
 .PHONY: run test check format fuzz crash bench bench-quick messages clean help
 .DEFAULT_GOAL := help
@@ -52,10 +53,10 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $(PYTHON) is older" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runs: $(BIN)/python pyproject.toml setup.py src/everlog/records/_kernel.c
+$(VENV)/.runs: $(BIN)/python pyproject.toml setup.py $(KERNELS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/.tests: $(BIN)/python pyproject.toml setup.py src/everlog/records/_kernel.c
+$(VENV)/.tests: $(BIN)/python pyproject.toml setup.py $(KERNELS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@ $(VENV)/.runs

@@ -1,20 +1,25 @@
 """The compiled kernels; all else about the package is in pyproject.toml.
 
-The extension is optional: without a compiler the installation succeeds and the plain Python twins
-serve. It is built against the stable ABI, so that one wheel serves every Python from 3.11 on.
+The extensions are optional: without a compiler the installation succeeds and plain Python serves. They are
+built against the stable ABI, so that one wheel serves every Python from 3.11 on.
 """
 
 from setuptools import Extension, setup
 
+
+def kernel(package: str, *sources: str) -> Extension:
+    """The extension `_kernel` of a package, made of C files beside its Python ones."""
+    folder = "src/" + package.replace(".", "/")
+    return Extension(
+        f"{package}._kernel",
+        sources=[f"{folder}/{source}" for source in sources],
+        extra_compile_args=["-O3"],
+        py_limited_api=True,
+        optional=True,
+    )
+
+
 setup(
-    ext_modules=[
-        Extension(
-            "everlog.records._kernel",
-            sources=["src/everlog/records/_kernel.c"],
-            extra_compile_args=["-O3"],
-            py_limited_api=True,
-            optional=True,
-        )
-    ],
+    ext_modules=[kernel("everlog.records", "_kernel.c"), kernel("everlog.wire.hot", "_kernel.c")],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -164,9 +164,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Say where the next bytes go."""
-        if self._own is None:
+        own = self._own
+        if own is None or self._reads_to_scratch(own):
             return self._server.scratch
-        return memoryview(self._own)[self._have :]
+        return memoryview(own)[self._have :]
+
+    def _reads_to_scratch(self, own: bytearray) -> bool:
+        # Requests that arrive whole are best where everybody's are: the processor has that memory at hand. A
+        # frame larger than that arrives in pieces, and would only be copied.
+        return self._have == 0 and len(own) <= OWN_BUFFER_BYTES
 
     def buffer_updated(self, nbytes: int) -> None:
         """Hand on every frame that is whole now, then send what they were answered with."""
@@ -183,7 +189,7 @@ class Connection(asyncio.BufferedProtocol):
     def _serve(self, nbytes: int, now: int) -> None:
         self._handling = True
         try:
-            if self._own is None:
+            if self._own is None or (nbytes and self._reads_to_scratch(self._own)):
                 used = self._hand_on(self._server.scratch, nbytes, now)
                 rest = nbytes - used
                 if rest and self.open:
@@ -255,11 +261,13 @@ class Connection(asyncio.BufferedProtocol):
         return at
 
     def _keep(self, rest: memoryview, now: int) -> None:
-        self._own = bytearray(max(OWN_BUFFER_BYTES, len(rest)))
+        if self._own is None or len(self._own) < len(rest):
+            self._server.release_memory(self._reserved)
+            self._own = bytearray(max(OWN_BUFFER_BYTES, len(rest)))
+            self._reserved = len(self._own)
+            self._server.count_memory(self._reserved)
         self._own[: len(rest)] = rest
         self._have = len(rest)
-        self._reserved = len(self._own)
-        self._server.count_memory(self._reserved)
         self.frame_began_at = now
         self._make_room()
 

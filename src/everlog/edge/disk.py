@@ -22,18 +22,25 @@ _DIRECTORY_MODE = 0o700
 # The most buffers that one writev takes (IOV_MAX).
 _BUFFERS_AT_ONCE = 1024
 # fdatasync leaves out the times of the file, and keeps all that is needed to read its bytes back.
+_RESERVE_FROM_BYTES = 4 << 20
+_RESERVE_MOST_BYTES = 16 << 20
+_NEVER = 1 << 62
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class RealFile:
     """One file on the real disk; see `everlog.ports.files.File` for what it promises."""
 
-    __slots__ = ("_broken", "_descriptor", "_size")
+    __slots__ = ("_broken", "_descriptor", "_reserved", "_size", "_until")
 
     def __init__(self, descriptor: Descriptor, size: int) -> None:
         self._descriptor = descriptor
         self._size = size
         self._broken = False
+        self._reserved = False
+        """Whether there may be room behind the end that was asked for ahead of time."""
+        self._until = size + _RESERVE_FROM_BYTES
+        """The size from which on more room is worth asking for: small files and idle ones never get there."""
 
     @property
     def path(self) -> str:
@@ -87,6 +94,8 @@ class RealFile:
             if written != total:
                 total = _write_all(number, buffers, position)
             self._size = position + total
+            if self._size > self._until:
+                self._reserve(number)
         except OSError:
             self._cut_back(number)
             raise
@@ -132,8 +141,32 @@ class RealFile:
                 self._broken = True
                 raise
 
+    def _reserve(self, number: int) -> None:
+        # Imported when first needed: most brokers start long before a file has grown that much.
+        from everlog.edge.reserve import reserve
+
+        ahead = min(self._size // 4, _RESERVE_MOST_BYTES)
+        if reserve(number, self._size, ahead):
+            self._reserved = True
+            self._until = self._size + ahead
+        else:
+            self._until = _NEVER
+
+    def trim(self) -> None:
+        """Give back the room behind the end; the file goes on as it is if the disk does not let us."""
+        if not self._reserved or self._broken:
+            return
+        self._reserved = False
+        self._until = _NEVER
+        try:
+            with self._descriptor.pinned() as number:
+                os.ftruncate(number, self._size)
+        except OSError:
+            pass  # The room goes with the file, at the latest.
+
     def close(self) -> None:
         """Let go of the file; a pinned descriptor stays valid until it is unpinned."""
+        self.trim()
         self._descriptor.close()
 
     def _cut_back(self, number: int) -> None:

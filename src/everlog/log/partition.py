@@ -211,6 +211,7 @@ class PartitionLog:
         try:
             base_offsets = active.append_run(run, base_offset)
         except OSError as error:
+            run.unstamp()
             self._append_failed(error)
         self.end_offset = Offset(end_offset)
         if run.producer_id >= 0:

@@ -133,7 +133,7 @@ class Producers:
         return None
 
     def follows(self, run: BatchRun) -> bool:
-        """Whether a run is nobody's, or the next batches of a producer that is known and in no transaction."""
+        """Whether a run is nobody's, or what comes next of a known producer that is in no transaction."""
         if run.producer_id < 0:
             return True
         state = self._states.get(run.producer_id)
@@ -146,7 +146,7 @@ class Producers:
         )
 
     def applied_run(self, run: BatchRun, base_offset: int, heard_at: int) -> None:
-        """Take in a producer's run that `follows` approved of and that is in the log from `base_offset` on."""
+        """Take in a producer's run that `follows` approved of, and that is in the log now."""
         state = self._states[run.producer_id]
         for _, last_delta, timestamp, sequence in run.headers:
             last_offset = base_offset + last_delta

@@ -158,6 +158,7 @@ class Segment:
     def seal(self) -> None:
         """Take no more batches, once `save_for_seal` has succeeded."""
         self.indexes.seal()
+        self.file.trim()
         self.sealed = True
         self._largest = None
 

@@ -54,6 +54,10 @@ class File(Protocol):
         """
         ...
 
+    def trim(self) -> None:
+        """Nothing more is appended for now: give back what was set aside on disk for it."""
+        ...
+
     def close(self) -> None:
         """Let go of the file; closing twice is harmless."""
         ...

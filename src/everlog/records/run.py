@@ -11,6 +11,8 @@ from everlog.ports.files import Buffer
 from everlog.records.batch import CRC_START
 from everlog.records.crc import crc32c
 
+_BASE_OFFSET_BYTES = 8
+
 Spans = tuple[tuple[int, int], ...]
 RunHeader = tuple[int, int, int, int]
 """Of one batch: checksum, last offset delta, largest timestamp, base sequence."""
@@ -71,6 +73,11 @@ class BatchRun:
         """Give each batch its place in the log, one behind the other; returns the offset behind the last."""
         assert _stamp is not None, "a run is made by the kernel"
         return _stamp(self._data, self._spans, base_offset, leader_epoch)
+
+    def unstamp(self) -> None:
+        """Make the batches as they came, for whoever looks at them one by one after a write has failed."""
+        for view in self.views:
+            view[:_BASE_OFFSET_BYTES] = bytes(_BASE_OFFSET_BYTES)
 
 
 def checked_run(data: memoryview, spans: Spans) -> BatchRun | None:

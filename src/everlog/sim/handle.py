@@ -94,6 +94,9 @@ class SimFile:
             self.broken = True
             raise
 
+    def trim(self) -> None:
+        """There is no room behind the end of a simulated file to give back."""
+
     def close(self) -> None:
         """Let go of the file; closing twice is harmless."""
         self._files.forget(self)

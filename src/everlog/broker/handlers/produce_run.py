@@ -1,7 +1,7 @@
 """Produce, versions 9 to 13, where several plain requests for one partition came together.
 
-They are appended with one write and answered with one send. Whatever stands in the way of that, from a full disk
-to a duplicate, sends them one by one through `produce`, which finds the same and says so.
+They are appended with one write and answered with one send. Whatever stands in the way of that, from a full
+disk to a duplicate, sends them one by one through `produce`, which finds the same and says so.
 """
 
 from typing import TYPE_CHECKING

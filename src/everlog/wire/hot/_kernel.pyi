@@ -2,12 +2,15 @@ from everlog.ports.files import Buffer
 
 def read_run(
     data: Buffer, at: int, end: int, /
-) -> (
-    tuple[int, int, int, str | bytes, int, tuple[int, ...], tuple[tuple[int, int], ...]] | None
-):
-    """Return after, version, acks, topic, partition, correlation ids, spans of batches; None if no run begins."""
+) -> tuple[int, int, int, str | bytes, int, tuple[int, ...], tuple[tuple[int, int], ...]] | None:
+    """Return a `ProduceRun` (produce_run.py); None if no run begins there."""
 
 def write_run_answers(
-    topic: bytes, partition: int, correlation_ids: tuple[int, ...], base_offsets: list[int], start_offset: int, /
+    topic: bytes,
+    partition: int,
+    correlation_ids: tuple[int, ...],
+    base_offsets: list[int],
+    start_offset: int,
+    /,
 ) -> bytes:
     """Return the answers of requests that succeeded, with the topic as it is on the wire."""

@@ -1,8 +1,8 @@
 """Produce requests that follow each other for the same partition, as one thing.
 
 A producer with several requests in flight has them arrive together. Where a compiler was at hand at
-installation, those of the plainest kind are read as one run and then checked, written and answered as one. All
-others, and all of them without the compiled reader, go one by one through `produce`, which is the reference.
+installation, those of the plainest kind are read as one run and then checked, written and answered as one.
+All others, and all of them without the compiled reader, go one by one through `produce`, the reference.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from everlog.ports.files import Buffer
 
 ProduceRun = tuple[int, int, int, str | bytes, int, tuple[int, ...], tuple[tuple[int, int], ...]]
-"""Where the last request ends in the data; version, acks, topic name or, from version 13, topic id, partition; then
-of each request its correlation id, and where its batch begins and ends in the data."""
+"""Where the last request ends in the data; version, acks, topic name or, from version 13, id, partition; then of
+each request its correlation id, and where its batch begins and ends in the data."""
 
 _read: Callable[[Buffer, int, int], ProduceRun | None] | None
 _write: Callable[[bytes, int, tuple[int, ...], list[int], int], bytes] | None
