@@ -394,6 +394,12 @@ OFFSETS_RETENTION_MINUTES = _row(
         kind=INT,
     )
 )
+OFFSETS_RETENTION_CHECK_INTERVAL_MS = _row(
+    whole("offsets.retention.check.interval.ms", 10 * MINUTE_MS, "How often stale offsets are looked for.", 1)
+)
+OFFSET_METADATA_MAX_BYTES = _row(
+    whole("offset.metadata.max.bytes", 4096, "The most bytes of metadata with a commit.", kind=INT)
+)
 GROUP_INITIAL_REBALANCE_DELAY_MS = _row(
     whole(
         "group.initial.rebalance.delay.ms", 3_000, "How long a new group waits for more members.", 0, kind=INT
@@ -418,6 +424,15 @@ GROUP_MAX_SESSION_TIMEOUT_MS = _row(
 GROUP_MAX_SIZE = _row(whole("group.max.size", INT_MAX, "The members that one group may have.", 1, kind=INT))
 TRANSACTION_STATE_LOG_NUM_PARTITIONS = _row(
     whole("transaction.state.log.num.partitions", 50, "The partitions of __transaction_state.", 1, kind=INT)
+)
+TRANSACTION_STATE_LOG_SEGMENT_BYTES = _row(
+    whole(
+        "transaction.state.log.segment.bytes",
+        100 * MIB,
+        "The segment size of __transaction_state.",
+        1,
+        kind=INT,
+    )
 )
 TRANSACTION_STATE_LOG_REPLICATION_FACTOR = _row(
     whole(
