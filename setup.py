@@ -10,7 +10,7 @@ setup(
     ext_modules=[
         Extension(
             "everlog.records._kernel",
-            sources=["src/everlog/records/_kernel.c"],
+            sources=["src/everlog/records/_kernel.c", "src/everlog/records/kernel_keys.c"],
             extra_compile_args=["-O3"],
             py_limited_api=True,
             optional=True,

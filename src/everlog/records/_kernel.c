@@ -224,9 +224,18 @@ static PyObject *skim(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
                          result.null_keys ? Py_True : Py_False, (long long)result.bad, result.bad_at);
 }
 
+/* In kernel_keys.c. */
+PyObject *everlog_add_keys(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *everlog_sift_records(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 static PyMethodDef methods[] = {
     {"skim", (PyCFunction)(void (*)(void))skim, METH_FASTCALL,
      "skim(records, count, base_timestamp) -> (max_timestamp, delta, null_keys, bad, bad_at)"},
+    {"add_keys", (PyCFunction)(void (*)(void))everlog_add_keys, METH_FASTCALL,
+     "add_keys(table, seed, records, count, base_offset, last_delta, room) -> (taken, added, good)"},
+    {"sift_records", (PyCFunction)(void (*)(void))everlog_sift_records, METH_FASTCALL,
+     "sift_records(table, seed, records, count, base_offset, last_delta, latest, drop_tombstones, shift)"
+     " -> (kept, tombstones, max_delta, section, bad)"},
     {NULL, NULL, 0, NULL},
 };
 
