@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from everlog.coordinator.machine import Journal, Machine
+from everlog.coordinator.txn.markers import WriteMarkers, write_no_markers
 from everlog.metadata.delta import Changes
 from everlog.metadata.image import ClusterImage
 from everlog.model.errors import Refused, StorageError
@@ -36,6 +37,8 @@ class ShardWorld:
     image: Callable[[], ClusterImage]
     """The cluster as it is committed: topics with ids and partitions, brokers, configs."""
     take_producer_id: TakeProducerId
+    write_markers: WriteMarkers = write_no_markers
+    """For the coordinator of transactions only."""
 
 
 class Shard(Protocol):

@@ -15,6 +15,7 @@ from everlog.model.settings.kinds import (
     Update,
     changing,
     flag,
+    fraction,
     needing,
     our_own,
     whole,
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 INT = Kind.INT
 SHORT = Kind.SHORT
+DOUBLE_MAX = 1.7976931348623157e308
 
 _rows: dict[str, Setting[Any]] = {}
 
@@ -346,6 +348,50 @@ LOG_INITIAL_TASK_DELAY_MS = _row(
         0,
     )
 )
+LOG_CLEANER_ENABLE = _row(
+    flag("log.cleaner.enable", True, "Whether topics with cleanup.policy=compact are compacted.")
+)
+LOG_CLEANER_THREADS = _live(
+    whole("log.cleaner.threads", 1, "How many logs are compacted at the same time.", 0, kind=INT)
+)
+LOG_CLEANER_DEDUPE_BUFFER_SIZE = _live(
+    whole(
+        "log.cleaner.dedupe.buffer.size",
+        128 * MIB,
+        "The memory for the keys of the logs under compaction, in bytes; a key takes 24.",
+        24,
+    )
+)
+LOG_CLEANER_IO_BUFFER_LOAD_FACTOR = _live(
+    fraction(
+        "log.cleaner.io.buffer.load.factor",
+        0.9,
+        "How full the memory for keys may get; more keys a round, and more time for each.",
+        0.01,
+        0.99,
+    )
+)
+LOG_CLEANER_IO_BUFFER_SIZE = _live(
+    whole(
+        "log.cleaner.io.buffer.size",
+        512 * 1024,
+        "The memory for the bytes that compaction reads and writes; a larger batch is read whole.",
+        0,
+        kind=INT,
+    )
+)
+LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = _live(
+    fraction(
+        "log.cleaner.io.max.bytes.per.second",
+        DOUBLE_MAX,
+        "How many bytes compaction reads and writes in a second at the most.",
+        1,
+        DOUBLE_MAX,
+    )
+)
+LOG_CLEANER_BACKOFF_MS = _live(
+    whole("log.cleaner.backoff.ms", 15_000, "How often logs are looked at for what to compact.", 0)
+)
 PRODUCER_ID_EXPIRATION_MS = _live(
     whole(
         "producer.id.expiration.ms",
@@ -463,6 +509,47 @@ TRANSACTIONAL_ID_EXPIRATION_MS = _row(
         WEEK_MS,
         "How long a silent transactional id is remembered.",
         1,
+        kind=INT,
+    )
+)
+TRANSACTION_PARTITION_VERIFICATION_ENABLE = _row(
+    flag(
+        "transaction.partition.verification.enable",
+        True,
+        "Whether a transaction's first write to a partition is checked with its coordinator.",
+    )
+)
+TRANSACTION_TWO_PHASE_COMMIT_ENABLE = _row(
+    flag(
+        "transaction.two.phase.commit.enable",
+        False,
+        "Whether producers may keep transactions open for an outside coordinator, without a time-out.",
+    )
+)
+TRANSACTION_ABORT_TIMED_OUT_INTERVAL_MS = _row(
+    whole(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        10_000,
+        "How long until an abort that could not be written is tried again. A time-out itself is met at once.",
+        1,
+        kind=INT,
+    )
+)
+TRANSACTION_REMOVE_EXPIRED_INTERVAL_MS = _row(
+    whole(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        60 * MINUTE_MS,
+        "How often silent transactional ids are looked for.",
+        1,
+        kind=INT,
+    )
+)
+ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS = _row(
+    whole(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        100,
+        "How long a produce waits for the transaction before it to be over.",
+        0,
         kind=INT,
     )
 )
