@@ -34,6 +34,19 @@ def complete_groups(ctx: click.Context, _param: click.Parameter, incomplete: str
     )
 
 
+def complete_transactional_ids(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The transactional ids that begin so."""
+    from everlog.client.sync.txn_admin import TxnAdmin
+
+    return _complete(
+        ctx,
+        incomplete,
+        lambda cluster: [entry.transactional_id for entry in TxnAdmin(cluster).list_transactions()],
+    )
+
+
 def _complete(
     ctx: click.Context, incomplete: str, names: "Callable[[Cluster], list[str]]"
 ) -> list[CompletionItem]:

@@ -8,7 +8,7 @@ from everlog.cli.options import bootstrap_option, confirm, dry_run_option, yes_o
 from everlog.cli.output import Line, Report
 from everlog.cli.shapes import error_shape
 from everlog.client.core.group_admin import group_refusal
-from everlog.client.core.offset_reset import parse_places
+from everlog.client.core.place_spec import parse_places
 from everlog.client.core.topic_admin import Done
 from everlog.client.sync.cluster import Cluster
 from everlog.client.sync.group_admin import GroupAdmin
@@ -97,7 +97,7 @@ def delete_offsets(
     Without partitions all of the topic's are meant. Who reads them next begins where auto.offset.reset says.
     """
     try:
-        wanted = [parse_places(text) for text in topics]
+        wanted = parse_places(topics)
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     with Cluster(bootstrap, timeout=timeout) as cluster:
@@ -131,13 +131,11 @@ def delete_offsets(
     return Report(data, lines, errors)
 
 
-def _places(
-    admin: GroupAdmin, group_id: str, wanted: list[tuple[str, list[int] | None]]
-) -> list[TopicPartition]:
+def _places(admin: GroupAdmin, group_id: str, wanted: dict[str, list[int] | None]) -> list[TopicPartition]:
     """The partitions to forget; ConfigError for one that has no committed offset."""
     committed = admin.offsets(group_id)
     places: set[TopicPartition] = set()
-    for topic, indexes in wanted:
+    for topic, indexes in wanted.items():
         known = {place.partition for place in committed if place.topic == topic}
         chosen = known if indexes is None else set(indexes)
         absent = sorted(chosen - known)

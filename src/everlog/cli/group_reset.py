@@ -22,10 +22,10 @@ from everlog.client.core.offset_reset import (
     ToOffset,
     ToTime,
     csv_row,
-    parse_places,
     read_csv,
 )
 from everlog.client.core.offset_spec import duration_from_text, moment_from_text
+from everlog.client.core.place_spec import parse_places
 from everlog.client.sync.cluster import Cluster
 from everlog.client.sync.group_admin import GroupAdmin
 from everlog.client.sync.offset_reset import ResetPlan, plan_reset
@@ -168,13 +168,7 @@ def _wanted(topics: Sequence[str], *, all_topics: bool, has_file: bool) -> dict[
         raise ConfigError(
             "which partitions is not clear: expected one of --topic, --all-topics or --from-file"
         )
-    if not topics:
-        return None
-    wanted: dict[str, list[int] | None] = {}
-    for topic, indexes in map(parse_places, topics):
-        before = wanted.get(topic, [])
-        wanted[topic] = None if indexes is None or before is None else sorted({*before, *indexes})
-    return wanted
+    return parse_places(topics) if topics else None
 
 
 def _report(

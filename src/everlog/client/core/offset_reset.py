@@ -116,15 +116,6 @@ def plan_move(target: Target, place: TopicPartition, found: Found) -> Move:
     return Move(place, before, Offset(min(max(asked, found.start), found.end)), asked)
 
 
-def parse_places(text: str) -> tuple[str, list[int] | None]:
-    """Read `topic` or `topic:0,2`; None is all partitions. ConfigError says what was expected."""
-    topic, colon, listed = text.partition(":")
-    parts = [part.strip() for part in listed.split(",")] if colon else []
-    if not topic or (colon and not all(part.isdecimal() for part in parts)):
-        raise ConfigError(f"topic {text!r} cannot be read: expected TOPIC or TOPIC:PARTITION[,PARTITION…]")
-    return topic, sorted({int(part) for part in parts}) if colon else None
-
-
 def read_csv(lines: Iterable[str], name: str) -> dict[TopicPartition, int]:
     """Read rows of topic, partition, offset of the file `name`; ConfigError names a line that is none."""
     offsets: dict[TopicPartition, int] = {}
