@@ -22,7 +22,12 @@ def coordinator_error(error: Refused | StorageError) -> ErrorCode:
     """
     if isinstance(error, StorageError):
         return ErrorCode.NOT_COORDINATOR
-    return _AS.get(error.code, error.code)
+    return coordinator_code(error.code)
+
+
+def coordinator_code(code: ErrorCode) -> ErrorCode:
+    """As `coordinator_error`, for what is a code already."""
+    return _AS.get(code, code)
 
 
 def commit_error(error: Refused | StorageError) -> ErrorCode:
