@@ -51,6 +51,11 @@ class GroupShard:
             return SimpleGroup(group_id)
         return group
 
+    def all_groups(self) -> list[Group]:
+        """Every group, those with offsets alone included."""
+        alone = [name for name in self.offsets.store.group_ids() if self.groups.get(name) is None]
+        return [*self.groups, *(SimpleGroup(name) for name in alone)]
+
     # --- the state that records make
 
     def apply(self, record: CoordinatorRecord, offset: Offset, producer: ProducerStamp | None) -> None:
