@@ -39,7 +39,8 @@ class Section(NamedTuple):
     """The records of a batch, uncompressed, and where they lie in the log."""
 
     records: Buffer
-    count: int
+    total: int
+    """How many records there are."""
     base_offset: int
     last_delta: int
     """The largest offset delta that a record may have."""
@@ -70,8 +71,10 @@ class Sifted(NamedTuple):
 class KeyMap(Protocol):
     """The last offset of each key, for as many keys as there is room for."""
 
-    size: int
-    """How many keys are in."""
+    @property
+    def size(self) -> int:
+        """How many keys are in."""
+        ...
 
     def add(self, section: Section) -> int:
         """Take in the keys of a batch, and return of how many records; fewer than all if it is full.
@@ -156,7 +159,7 @@ class PlainKeyMap:
             offset = section.base_offset + record.offset_delta
             if known is None or offset > known:
                 self._offsets[name] = offset
-        return section.count
+        return section.total
 
     def sift(self, section: Section, rule: KeepRule) -> Sifted:
         """As `KeyMap.sift`."""
@@ -166,7 +169,7 @@ class PlainKeyMap:
         if rule.shift:
             changed = b"".join(_shifted(record, rule.shift) for record in kept)
             return Sifted(len(kept), tombstones, newest, changed)
-        unchanged = len(kept) == section.count
+        unchanged = len(kept) == section.total
         records = None if unchanged else b"".join(record.raw for record in kept)
         return Sifted(len(kept), tombstones, newest, records)
 
@@ -194,9 +197,9 @@ class _Walked(NamedTuple):
 
 
 def _check_count(section: Section) -> None:
-    if not 0 <= section.count <= len(section.records):
+    if not 0 <= section.total <= len(section.records):
         raise CorruptDataError(
-            f"a batch of {len(section.records)} bytes gives its number of records as {section.count}"
+            f"a batch of {len(section.records)} bytes gives its number of records as {section.total}"
         )
 
 
@@ -205,7 +208,7 @@ def _walk(section: Section) -> Iterator[_Walked]:
     _check_count(section)
     data = bytes(section.records)
     position, last = 0, -1
-    for index in range(section.count):
+    for index in range(section.total):
         try:
             record, position = _record_at(data, position)
             if not last < record.offset_delta <= section.last_delta:
@@ -213,11 +216,11 @@ def _walk(section: Section) -> Iterator[_Walked]:
                     f"its offset delta is {record.offset_delta}, expected {last + 1} to {section.last_delta}"
                 )
         except CorruptDataError as error:
-            raise CorruptDataError(f"record {index} of {section.count} is damaged: {error}") from None
+            raise CorruptDataError(f"record {index} of {section.total} is damaged: {error}") from None
         last = record.offset_delta
         yield record
     if position != len(data):
-        raise CorruptDataError(f"{len(data) - position} bytes are left over after {section.count} records")
+        raise CorruptDataError(f"{len(data) - position} bytes are left over after {section.total} records")
 
 
 def _record_at(data: bytes, start: int) -> tuple[_Walked, int]:

@@ -468,6 +468,104 @@ GROUP_MAX_SESSION_TIMEOUT_MS = _row(
     )
 )
 GROUP_MAX_SIZE = _row(whole("group.max.size", INT_MAX, "The members that one group may have.", 1, kind=INT))
+GROUP_COORDINATOR_REBALANCE_PROTOCOLS = _row(
+    words(
+        "group.coordinator.rebalance.protocols",
+        ("classic", "consumer"),
+        "The group protocols that are served; classic always is.",
+        ("classic", "consumer"),
+        empty=False,
+    )
+)
+GROUP_CONSUMER_SESSION_TIMEOUT_MS = _row(
+    whole(
+        "group.consumer.session.timeout.ms",
+        45_000,
+        "How long a member of a consumer group may be silent before it is let go.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS = _row(
+    whole(
+        "group.consumer.min.session.timeout.ms",
+        45_000,
+        "The shortest session time-out of a consumer group.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS = _row(
+    whole(
+        "group.consumer.max.session.timeout.ms",
+        60_000,
+        "The longest session time-out of a consumer group.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS = _row(
+    whole(
+        "group.consumer.heartbeat.interval.ms",
+        5_000,
+        "The longest time that members of consumer groups are told to let pass between two heartbeats; "
+        "it is shorter while group.consumer.heartbeat.rate.max allows it.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS = _row(
+    whole(
+        "group.consumer.min.heartbeat.interval.ms",
+        5_000,
+        "The shortest heartbeat interval that a consumer group can be given.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS = _row(
+    whole(
+        "group.consumer.max.heartbeat.interval.ms",
+        15_000,
+        "The longest heartbeat interval that a consumer group can be given.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_HEARTBEAT_RATE_MAX = _row(
+    our_own(
+        whole(
+            "group.consumer.heartbeat.rate.max",
+            250,
+            "The heartbeats a second that the broker asks of all members of its consumer groups together: "
+            "the fewer they are, the sooner each hears of a rebalance. 0 leaves the interval as it is set.",
+            0,
+            1_000_000,
+            kind=INT,
+        )
+    )
+)
+GROUP_CONSUMER_MAX_SIZE = _row(
+    whole("group.consumer.max.size", INT_MAX, "The members that one consumer group may have.", 1, kind=INT)
+)
+GROUP_CONSUMER_ASSIGNORS = _row(
+    words(
+        "group.consumer.assignors",
+        ("uniform", "range"),
+        "The assignors that consumer groups may use; the first one where members ask for none.",
+        ("uniform", "range"),
+        empty=False,
+    )
+)
+GROUP_CONSUMER_MIGRATION_POLICY = _row(
+    word(
+        "group.consumer.migration.policy",
+        "bidirectional",
+        "Which groups change their protocol while in use: to consumer (upgrade), to classic (downgrade), both "
+        "(bidirectional), or none (disabled).",
+        ("bidirectional", "upgrade", "downgrade", "disabled"),
+    )
+)
 TRANSACTION_STATE_LOG_NUM_PARTITIONS = _row(
     whole("transaction.state.log.num.partitions", 50, "The partitions of __transaction_state.", 1, kind=INT)
 )
