@@ -4,13 +4,16 @@ A handler asks for the shard of its group or transactional id and runs its comma
 not yet read or not yet made is Refused with an error that clients try again on.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from everlog.broker.internal_topics import InternalTopics
+from everlog.broker.markers import MarkerWriter
 from everlog.broker.shard_set import ShardSet
 from everlog.coordinator.group.shard import GroupShard
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.partitions import OFFSETS_TOPIC, TXN_TOPIC
+from everlog.coordinator.shards import ShardWorld
 from everlog.coordinator.txn.shard import TxnShard
 from everlog.metadata.delta import Changes
 from everlog.model.ids import Instant
@@ -27,7 +30,11 @@ class Coordinators:
         self._broker = broker
         self.internal_topics = InternalTopics(broker)
         self.groups: ShardSet[GroupShard] = ShardSet(broker, OFFSETS_TOPIC, GroupShard)
-        self.txns: ShardSet[TxnShard] = ShardSet(broker, TXN_TOPIC, TxnShard)
+        self.markers = MarkerWriter(broker)
+        self.txns: ShardSet[TxnShard] = ShardSet(broker, TXN_TOPIC, self._make_txn_shard)
+
+    def _make_txn_shard(self, world: ShardWorld) -> TxnShard:
+        return TxnShard(replace(world, write_markers=self.markers.write_all))
 
     def group_shard(self, group_id: str) -> GroupShard:
         """The shard that coordinates a group.

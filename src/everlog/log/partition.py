@@ -28,7 +28,7 @@ from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageEr
 from everlog.model.ids import NO_TIMESTAMP, Instant, LeaderEpoch, Offset, Timestamp
 from everlog.model.topics import TopicPartition
 from everlog.ports.files import FileSlice
-from everlog.records.batch import CONTROL, BatchView
+from everlog.records.batch import CONTROL, TRANSACTIONAL, BatchView
 
 __all__ = ["Appended", "Origin", "PartitionLog", "World"]
 
@@ -141,6 +141,8 @@ class PartitionLog:
                     # The first answer may have been lost while its sync was still to come.
                     wait = self._flushes and sent.last_offset >= self.recovery_point
                     return Appended(Offset(sent.first_offset), Offset(sent.last_offset), time, True, wait)
+                if batch.attributes & TRANSACTIONAL and settings.verify_transactions:
+                    self.producers.check_verified(batch)
         else:
             marker = self._admit(batch, origin)
             if origin is Origin.REPLICA:
