@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
-from everlog.metadata.records import METADATA_LEVEL, METADATA_VERSION
+from everlog.metadata.features import SUPPORTED_FEATURES
 from everlog.model.errors import ErrorCode
 from everlog.wire.messages.api_versions import (
     ApiVersion,
@@ -20,9 +20,6 @@ from everlog.wire.messages.api_versions import (
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
-
-SUPPORTED_FEATURES = {METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL)}
-"""Feature to the levels that this broker can work at."""
 
 _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 _FIRST_WITH_CLIENT_SOFTWARE = 3

@@ -561,8 +561,8 @@ GROUP_CONSUMER_MIGRATION_POLICY = _row(
     word(
         "group.consumer.migration.policy",
         "bidirectional",
-        "Which groups change their protocol while in use: to consumer (upgrade), to classic (downgrade), both "
-        "(bidirectional), or none (disabled).",
+        "Which groups change their protocol while in use: to consumer (upgrade), to classic (downgrade), "
+        "both (bidirectional), or none (disabled).",
         ("bidirectional", "upgrade", "downgrade", "disabled"),
     )
 )
