@@ -1,4 +1,4 @@
-"""Whether a write belongs to an ongoing transaction: asked of the coordinator before it is appended (KIP-890).
+"""Whether a write belongs to an ongoing transaction: asked of the coordinator before the append (KIP-890).
 
 Clients of transaction version 1 add a partition before they write to it, so the coordinator is only asked
 whether they did. From version 2 on (Produce 12, TxnOffsetCommit 5) the write itself adds the partition.
@@ -26,7 +26,7 @@ _PRODUCE_FIRST_ABORTABLE = 11
 _PRODUCE_FIRST_ADDING = 12
 _OFFSETS_FIRST_ABORTABLE = 4
 _OFFSETS_FIRST_ADDING = 5
-_NO_VERSION, _EPOCH_BUMP_VERSION = 0, 2
+_EPOCH_BUMP_VERSION = 2
 
 _PASSING = frozenset(
     {
@@ -65,9 +65,8 @@ def hold(
     assert transactional_id is not None
     producer = questions[0].producer
     if any(question.producer != producer for question in questions):
-        _answer(
-            questions, Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the batches have several producers")
-        )
+        several = Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the batches have several producers")
+        _answer(questions, several)
         return False
     wanted = _Wanted(transactional_id, producer, frozenset(question.partition for question in questions))
     held: ProduceData | None = None
