@@ -49,7 +49,6 @@ class Membership:
 
     member_id: str = ""
     generation: int = NO_GENERATION
-    instance_id: str | None = None
 
 
 def fetch_offsets_request(
@@ -131,7 +130,6 @@ def commit_offsets_request(
         group_id=group_id,
         generation_id_or_member_epoch=by.generation,
         member_id=by.member_id,
-        group_instance_id=by.instance_id,
         topics=topics,
     )
 

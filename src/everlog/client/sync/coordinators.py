@@ -26,9 +26,14 @@ Result = TypeVar("Result")
 class Coordinators:
     """The coordinators of a cluster, each looked up once and again whenever it turns out to have moved."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, own_connections: bool = False) -> None:
+        """`own_connections` keeps these calls apart from others to the same brokers.
+
+        A broker answers in order: a JoinGroup that waits would hold up a fetch behind it.
+        """
         self._cluster = cluster
         self._found: dict[tuple[CoordinatorKind, str], Broker] = {}
+        self._own: dict[int, Connection] | None = {} if own_connections else None
 
     def find(self, kind: CoordinatorKind, key: str) -> Broker:
         """The broker that looks after a group or a transactional id; waits for one up to the time-out."""
@@ -60,9 +65,21 @@ class Coordinators:
         return patiently(self._cluster, once, lambda: self.forget(kind, key))
 
     def connection(self, kind: CoordinatorKind, key: str) -> Connection:
-        """The connection to a coordinator that requests to its broker share."""
+        """An open connection to a coordinator, with no answer under way if it is our own."""
         broker = self._found.get((kind, key)) or self._look_up(kind, key)
-        return self._cluster.broker(broker.node_id)
+        if self._own is None:
+            return self._cluster.broker(broker.node_id)
+        connection = self._own.get(broker.node_id)
+        if connection is not None and connection.in_flight:
+            connection.close()  # Somebody lost patience; the answer would be taken for that to the next call.
+        if connection is None or not connection.is_open:
+            connection = self._own[broker.node_id] = self._cluster.connect(broker.node_id)
+        return connection
+
+    def close(self) -> None:
+        """Close our own connections, if there are any."""
+        for connection in (self._own or {}).values():
+            connection.close()
 
     def forget(self, kind: CoordinatorKind, key: str) -> None:
         """Look a coordinator up again before the next call."""
