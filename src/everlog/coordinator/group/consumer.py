@@ -51,6 +51,7 @@ class ConsumerProtocol:
 
     def heartbeat(self, command: ConsumerHeartbeat, now: Instant, reply: HeartbeatDone) -> None:
         """Let a member join, go on or leave; `reply` is told when what was decided is committed."""
+        asked = command
         if not command.member_id and command.joins:
             command = replace(command, member_id=uuid_text(self._world.random.uuid()))
         before = self._member(command.group_id, command.member_id)
@@ -58,7 +59,7 @@ class ConsumerProtocol:
 
         def decide() -> Decision[HeartbeatReply]:
             nonlocal accepted
-            command.check(self._assignors)
+            asked.check(self._assignors)
             draft = self._draft(command)
             told = (
                 consumer_heartbeat.leave(draft, command)
