@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from everlog.broker import dispatch
+from everlog.broker.cleaner import Cleaner
 from everlog.broker.coordinators import Coordinators
 from everlog.broker.exchange import Exchange
 from everlog.broker.fetch_sessions import FetchSessions
@@ -82,6 +83,7 @@ class Broker:
         self.files = files
         self.directories = directories
         self.housekeeping = Housekeeping(self, aside)
+        self.cleaner = Cleaner(self, aside)
         self._reconfigure([ALL_BROKERS])
         for topic in self.image.topics.values():
             self._take_in(topic)
@@ -105,6 +107,7 @@ class Broker:
         self.group_commit.tick(now)
         self.coordinators.tick(now)
         self.housekeeping.tick(now)
+        self.cleaner.tick(now)
         self.parked.settle()
 
     # --- partitions
