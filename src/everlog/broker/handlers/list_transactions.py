@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
-from everlog.coordinator.patterns import whole_matcher
+from everlog.coordinator.group.regex import compile_pattern
 from everlog.coordinator.txn.listing import TransactionFilter, listed
 from everlog.coordinator.txn.states import BY_NAME
 from everlog.model.errors import ErrorCode, Refused
@@ -33,7 +33,7 @@ def handle(broker: "Broker", request: ListTransactionsRequest, exchange: Exchang
             frozenset(BY_NAME[name] for name in names if name in BY_NAME) if names else None,
             frozenset(request.producer_id_filters),
             request.duration_filter,
-            whole_matcher(pattern) if pattern else None,
+            compile_pattern(pattern) if pattern else None,
         )
     except Refused as refusal:
         exchange.answer(ListTransactionsResponse(error_code=refusal.code))

@@ -1,8 +1,9 @@
 """ListTransactions: which of a shard's transactions somebody asks for."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from everlog.coordinator.group.regex import Pattern
 from everlog.coordinator.txn.states import TxnState
 from everlog.coordinator.txn.transaction import Transaction
 from everlog.model.ids import Timestamp
@@ -15,8 +16,8 @@ class TransactionFilter:
     states: frozenset[TxnState] | None = None
     producer_ids: frozenset[int] = frozenset()
     longer_than_ms: int = -1
-    matches: Callable[[str], bool] | None = None
-    """Whether an id is one that is asked for."""
+    pattern: Pattern | None = None
+    """What the whole of an id has to match."""
 
 
 def listed(txns: Iterable[Transaction], wanted: TransactionFilter, wall: Timestamp) -> list[Transaction]:
@@ -32,6 +33,6 @@ def _listed(txns: Iterable[Transaction], wanted: TransactionFilter, wall: Timest
             continue
         if wanted.longer_than_ms >= 0 and wall - txn.started_at <= wanted.longer_than_ms:
             continue
-        if wanted.matches is not None and not wanted.matches(txn.transactional_id):
+        if wanted.pattern is not None and wanted.pattern.fullmatch(txn.transactional_id) is None:
             continue
         yield txn
