@@ -1,4 +1,4 @@
-"""The end of a transaction in both versions of the protocol: what is late, repeated, at odds (P5, KIP-890)."""
+"""The end of a transaction in both versions of the protocol: what is late, repeated or at odds (P5)."""
 
 import pytest
 
