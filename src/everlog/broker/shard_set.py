@@ -241,7 +241,11 @@ class ShardSet(Generic[S]):
     def tick(self, now: Instant) -> None:
         """Tick the shards that are due."""
         for slot in list(self._slots.values()):
-            if slot.due is None or slot.due > now:
+            if slot.due is None:
+                continue
+            if slot.due > now:
+                # The alarm has rung for somebody else and knows no other time any more.
+                self._broker.alarm.ring_by(slot.due)
                 continue
             slot.due = None
             shard = slot.serving
