@@ -64,7 +64,7 @@ class Cleaner:
         self._rounds: dict[PartitionLog, _Round] = {}
         self._starting: set[PartitionLog] = set()
         self._left_alone: dict[PartitionLog, Instant] = {}
-        """Logs that could not be compacted, and when to try again: damaged ones not until they are reopened."""
+        """Logs that could not be compacted, and when to try again: a damaged one once it is reopened."""
 
     def tick(self, now: Instant) -> None:
         """Do what is due."""

@@ -14,6 +14,7 @@ from everlog.records.batch import CODEC_MASK, CONTROL, HEADER_BYTES, TRANSACTION
 from everlog.records.compression import decompress
 from everlog.records.key_scan import KeyMap, Section, key_map
 from everlog.records.reader import read_records
+from everlog.records.varint import read_varint, read_varlong
 
 _SHARE_OF_HEADERS = 1 << 20
 """After so many bytes of log the walk over headers lets others have a turn."""
@@ -25,6 +26,20 @@ def section_of(batch: BatchView) -> Section:
     # It was let in when it was produced, perhaps under another limit.
     records = decompress(codec, batch.records, scan.MAX_BATCH_BYTES) if codec else batch.records
     return Section(records, batch.count, batch.base_offset, batch.last_offset_delta)
+
+
+def _from_offset(section: Section, start_offset: int) -> Section:
+    """Leave out the records before an offset: the last round had them, and they may be more than fit."""
+    data = memoryview(section.records)
+    position, left = 0, section.total
+    while left:
+        size, at = read_varint(data, position)
+        _, delta_at = read_varlong(data, at + 1)
+        if section.base_offset + read_varint(data, delta_at)[0] >= start_offset:
+            break
+        position = at + size
+        left -= 1
+    return section._replace(records=data[position:], total=left)
 
 
 class AbortedTxns:
@@ -124,8 +139,12 @@ class KeyScan:
         """Take in a batch's keys; False if the map is full, and its end is known."""
         if batch.attributes & CONTROL or not batch.count or self.aborted.hold(batch):
             return True
-        taken = self.keys.add(section_of(batch))
-        if taken == batch.count:
+        section = section_of(batch)
+        if batch.base_offset < self._plan.start_offset:
+            section = _from_offset(section, self._plan.start_offset)
+        taken = self.keys.add(section)
+        if taken == section.total:
             return True
-        self.end_offset = Offset(read_records(batch, scan.MAX_BATCH_BYTES)[taken].offset)
+        records = read_records(batch, scan.MAX_BATCH_BYTES)
+        self.end_offset = Offset(records[batch.count - section.total + taken].offset)
         return False

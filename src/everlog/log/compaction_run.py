@@ -122,7 +122,10 @@ class Cleaning:
             return moved
 
         while not over:
-            self._check_log()
-            result = yield step
+            try:
+                result = yield step
+            finally:
+                # A log that was cut looks damaged to who reads it, or its files are gone.
+                self._check_log()
             if isinstance(result, CorruptDataError):
                 raise result
