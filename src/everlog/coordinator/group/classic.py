@@ -193,7 +193,7 @@ class ClassicProtocol:
     def activated(self, now: Instant) -> None:
         """Begin all sessions anew: who was a member is one, and has its time to be heard from."""
         most = self._shard.world.settings()[keys.GROUP_MAX_SIZE]
-        for group in list(self._classic_groups()):
+        for group in self.groups():
             for member in group.members:
                 self.rebalancer.begin_session(group, member, now)
             if len(group.members) > most:
@@ -219,11 +219,12 @@ class ClassicProtocol:
     def close(self) -> None:
         """Answer all who wait with NOT_COORDINATOR."""
         self.rebalancer.timers.clear()
-        for group in self._classic_groups():
+        for group in self.groups():
             for member in group.members:
                 self.rebalancer.answer_parked(group, member, ErrorCode.NOT_COORDINATOR)
 
-    def _classic_groups(self) -> list[ClassicGroup]:
+    def groups(self) -> list[ClassicGroup]:
+        """The shard's groups that speak this protocol."""
         return [group for group in self._shard.groups if isinstance(group, ClassicGroup)]
 
     def _time_is_up(self, group: ClassicGroup, due: Name, now: Instant) -> None:
@@ -244,9 +245,9 @@ class ClassicProtocol:
         if member.waits and not member.is_new:
             return
         self.rebalancer.remove(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
-        self.rebalancer.go_on_without(group, f"{member.id} was not heard from in time", now)
+        self.rebalancer.go_on_without(group, f"{member.id!r} was not heard from in time", now)
 
 
 def _why_left(departures: tuple[Departure, ...]) -> str:
     gone = [one.leaver for one in departures if one.error is ErrorCode.NONE]
-    return f"{len(gone)} members left, the first for {gone[0].reason or 'no reason given'!r}"
+    return f"members that left: {len(gone)}, the first with the reason {gone[0].reason!r}"

@@ -36,7 +36,7 @@ class _Request(NamedTuple):
     @property
     def reason(self) -> str:
         """Why the client joins, as it says."""
-        return self.command.reason or "no reason given"
+        return "no reason given" if self.command.reason is None else repr(self.command.reason)
 
 
 class JoinPhase:
@@ -83,7 +83,7 @@ class JoinPhase:
             return
         if member is not None:
             self._rebalancer.remove(group, member, ErrorCode.GROUP_MAX_SIZE_REACHED)
-            self._rebalancer.go_on_without(group, f"{member_id} has no room in it", request.now)
+            self._rebalancer.go_on_without(group, f"{member_id!r} has no room in it", request.now)
         elif member_id in group.pending:
             self.drop_pending(group, member_id, request.now)
         raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group {group.id!r} may have {most} members")
@@ -137,7 +137,7 @@ class JoinPhase:
         group.members.add(member)
         group.members.park_join(member, request.reply)
         self._rebalancer.begin_first_session(group, member, request.now)
-        self._rebalancer.rebalance(group, f"{member_id} joins ({request.reason})", request.now)
+        self._rebalancer.rebalance(group, f"{member_id!r} joins ({request.reason})", request.now)
 
     # --- members that come back
 
@@ -148,7 +148,7 @@ class JoinPhase:
         if group.state is State.PREPARING or changed or leads_stable:
             group.members.update(member, request.command, request.protocols)
             self._park(group, member, request.reply)
-            self._rebalancer.rebalance(group, f"{member.id} joins again ({request.reason})", request.now)
+            self._rebalancer.rebalance(group, f"{member.id!r} joins again ({request.reason})", request.now)
         else:
             # It may not have heard of the generation that it is in.
             self._rebalancer.answer(request.reply, group.joined(member.id))
@@ -161,7 +161,7 @@ class JoinPhase:
 
     def _replace(self, group: ClassicGroup, old: Member, new: Member, request: _Request) -> None:
         """Let a static member's new self take the place of the old one, who is fenced from now on."""
-        _log.info("member %s of group %s takes the place of %s", new.id, group.id, old.id)
+        _log.info("member %r of group %r takes the place of %r", new.id, group.id, old.id)
         if group.state is State.STABLE and _can_go_on(group, old, new):
             self._replace_in_stable(group, old, new, request)
             return
@@ -172,7 +172,7 @@ class JoinPhase:
         group.members.replace(old, new)
         group.members.park_join(new, request.reply)
         self._rebalancer.begin_session(group, new, request.now)
-        self._rebalancer.rebalance(group, f"{new.id} takes the place of {old.id}", request.now)
+        self._rebalancer.rebalance(group, f"{new.id!r} takes the place of {old.id!r}", request.now)
 
     def _replace_in_stable(self, group: ClassicGroup, old: Member, new: Member, request: _Request) -> None:
         """Write the new id down, then tell it of the generation that goes on."""

@@ -137,7 +137,7 @@ class Rebalancer:
 
     def prepare(self, group: ClassicGroup, reason: str, now: Instant) -> None:
         """Ask all members to join again."""
-        _log.info("group %s prepares a rebalance after generation %d: %s", group.id, group.generation, reason)
+        _log.info("group %r prepares a rebalance after generation %d: %s", group.id, group.generation, reason)
         if group.state is State.COMPLETING:
             self.drop_assignments(group, ErrorCode.REBALANCE_IN_PROGRESS, now)
         group.unsynced.clear()
@@ -215,12 +215,12 @@ class Rebalancer:
         group.state = State.EMPTY
         wall = self.world.clock.wall()
         group.empty_since = wall
-        _log.info("group %s is empty in generation %d", group.id, group.generation)
+        _log.info("group %r is empty in generation %d", group.id, group.generation)
 
         def done(outcome: Refused | StorageError | None) -> None:
             # Were we to stop now, the last generation would be there again, and its members would time out.
             if isinstance(outcome, Refused | StorageError) and self.shard.machine.phase is Phase.ACTIVE:
-                _log.warning("the empty group %s could not be written: %s", group.id, outcome)
+                _log.warning("the empty group %r could not be written: %s", group.id, outcome)
                 self.forget_if_unknown(group)
 
         self.shard.machine.run(lambda: Decision((group.record_of_empty(wall),), None), done)
@@ -231,7 +231,7 @@ class Rebalancer:
         group.state = State.COMPLETING
         group.unsynced = {one.id: None for one in group.members}
         _log.info(
-            "group %s has generation %d with %d members", group.id, group.generation, len(group.members)
+            "group %r has generation %d with %d members", group.id, group.generation, len(group.members)
         )
         timeout_ms = group.members.rebalance_timeout_ms
         self.timers.set(Name(group.id, Wait.SYNC), Instant(now + timeout_ms))

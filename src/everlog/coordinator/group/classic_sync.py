@@ -44,7 +44,7 @@ class SyncPhase:
             return
         for member in silent:
             self._rebalancer.remove(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
-        self._rebalancer.prepare(group, f"{len(silent)} members did not sync in time", now)
+        self._rebalancer.prepare(group, f"members that did not sync in time: {len(silent)}", now)
 
     def _has_synced(self, group: ClassicGroup, member: Member) -> None:
         group.unsynced.pop(member.id, None)
@@ -83,7 +83,7 @@ class SyncPhase:
         # A closed coordinator has no groups; and if another rebalance has begun since, nothing is left to do.
         if self._rebalancer.shard.machine.phase is not Phase.ACTIVE or group.generation != generation:
             return
-        _log.warning("the assignment of group %s could not be written: %s", group.id, failure)
+        _log.warning("the assignment of group %r could not be written: %s", group.id, failure)
         if group.state in (State.COMPLETING, State.STABLE):
             self._rebalancer.prepare(group, "its assignment could not be written", now)
 
