@@ -20,6 +20,9 @@ def kernel(package: str, *sources: str) -> Extension:
 
 
 setup(
-    ext_modules=[kernel("everlog.records", "_kernel.c"), kernel("everlog.wire.hot", "_kernel.c")],
+    ext_modules=[
+        kernel("everlog.records", "_kernel.c", "kernel_keys.c"),
+        kernel("everlog.wire.hot", "_kernel.c"),
+    ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -12,6 +12,7 @@ _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
 
 _TOPIC = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+_GROUP = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
 _CLUSTER = _bits(
     _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
 )
@@ -25,3 +26,8 @@ def topic_operations(*, asked: bool) -> int:
 def cluster_operations(*, asked: bool) -> int:
     """The operations on the cluster that the client may do, one bit each, if it asked for them."""
     return _CLUSTER if asked else NOT_ASKED
+
+
+def group_operations(*, asked: bool) -> int:
+    """The operations on a group that the client may do, one bit each, if it asked for them."""
+    return _GROUP if asked else NOT_ASKED

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from everlog.broker import dispatch
+from everlog.broker.cleaner import Cleaner
+from everlog.broker.coordinators import Coordinators
 from everlog.broker.exchange import Exchange
 from everlog.broker.fetch_sessions import FetchSessions
 from everlog.broker.group_commit import GroupCommit
@@ -81,9 +83,13 @@ class Broker:
         self.files = files
         self.directories = directories
         self.housekeeping = Housekeeping(self, aside)
+        self.cleaner = Cleaner(self, aside)
         self._reconfigure([ALL_BROKERS])
         for topic in self.image.topics.values():
             self._take_in(topic)
+        self.coordinators = Coordinators(self)
+        """The groups and transactions that this broker coordinates."""
+        self.coordinators.start()
         controller.subscribe(self._image_changed)
 
     # --- requests
@@ -99,7 +105,9 @@ class Broker:
         """Do what is due: answer fetches that waited long enough, begin syncs, keep house."""
         self.parked.tick(now)
         self.group_commit.tick(now)
+        self.coordinators.tick(now)
         self.housekeeping.tick(now)
+        self.cleaner.tick(now)
         self.parked.settle()
 
     # --- partitions
@@ -143,6 +151,7 @@ class Broker:
             self._give_up(topic)
         for name in changes.topics:
             self._take_in(image.topics[name])
+        self.coordinators.image_changed(changes)
         self.parked.settle()
 
     def _take_in(self, topic: TopicImage) -> None:

@@ -33,33 +33,53 @@ _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _MODULES: dict[int, str] = {
     ApiKey.LIST_OFFSETS: "list_offsets",
     ApiKey.METADATA: "metadata",
+    ApiKey.OFFSET_COMMIT: "offset_commit",
+    ApiKey.OFFSET_FETCH: "offset_fetch",
     ApiKey.FIND_COORDINATOR: "find_coordinator",
+    ApiKey.JOIN_GROUP: "join_group",
+    ApiKey.HEARTBEAT: "heartbeat",
+    ApiKey.LEAVE_GROUP: "leave_group",
+    ApiKey.SYNC_GROUP: "sync_group",
+    ApiKey.DESCRIBE_GROUPS: "describe_groups",
+    ApiKey.LIST_GROUPS: "list_groups",
     ApiKey.API_VERSIONS: "api_versions",
     ApiKey.CREATE_TOPICS: "create_topics",
     ApiKey.DELETE_TOPICS: "delete_topics",
     ApiKey.DELETE_RECORDS: "delete_records",
     ApiKey.INIT_PRODUCER_ID: "init_producer_id",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "add_partitions_to_txn",
+    ApiKey.ADD_OFFSETS_TO_TXN: "add_offsets_to_txn",
+    ApiKey.END_TXN: "end_txn",
+    ApiKey.WRITE_TXN_MARKERS: "write_txn_markers",
+    ApiKey.TXN_OFFSET_COMMIT: "txn_offset_commit",
     ApiKey.DESCRIBE_CONFIGS: "describe_configs",
     ApiKey.ALTER_CONFIGS: "alter_configs",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
     ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
     ApiKey.CREATE_PARTITIONS: "create_partitions",
+    ApiKey.DELETE_GROUPS: "delete_groups",
+    ApiKey.OFFSET_DELETE: "offset_delete",
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
+    ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
+    ApiKey.DESCRIBE_TRANSACTIONS: "describe_transactions",
+    ApiKey.LIST_TRANSACTIONS: "list_transactions",
     ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
 }
 _handlers: dict[int, Handler] = {}
 
 SERVED: dict[int, tuple[int, int]] = {
-    int(key): (APIS[key].min_version, APIS[key].advertised_max) for key in (_PRODUCE, _FETCH, *_MODULES)
+    int(key): (APIS[key].min_version, APIS[key].max_version) for key in (_PRODUCE, _FETCH, *_MODULES)
 }
 """API key to the versions that are served."""
 
 ADVERTISED: dict[int, tuple[int, int]] = {
-    key: (APIS[key].advertised_min, high) for key, (_, high) in SERVED.items()
+    key: (APIS[key].advertised_min, APIS[key].advertised_max) for key in SERVED
 }
-"""API key to the versions that ApiVersions tells of."""
+"""API key to the versions that ApiVersions tells of; one that is not stable is served and not told."""
 
 
 def dispatch(

@@ -67,5 +67,6 @@ def _log_settings(settings: BrokerSettings, overrides: frozenset[tuple[str, str]
         compression_type=codec,
         compression_level=None if level is None else value(level),
         producer_id_expiration_ms=settings[keys.PRODUCER_ID_EXPIRATION_MS],
+        verify_transactions=settings[keys.TRANSACTION_PARTITION_VERIFICATION_ENABLE],
         max_decompressed_bytes=settings[keys.DECOMPRESSED_MAX_BYTES],
     )

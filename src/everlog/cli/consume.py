@@ -7,7 +7,8 @@ from collections.abc import Collection
 import click
 
 from everlog.cli.command import bare_command, command_name, json_option
-from everlog.cli.completers import complete_topics
+from everlog.cli.completers import complete_groups, complete_topics
+from everlog.cli.consume_group import check_group_usage, consume_as_member
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import envelope
 from everlog.cli.record_format import DEFAULT_FORMAT, Formatter, compile_format
@@ -27,6 +28,7 @@ $ everlog consume orders --exit-at-end                    # all there is
 $ everlog consume orders -o -10:end -p 0                  # the last ten of partition 0
 $ everlog consume orders -o @-1h --format '%T %k %v\\n'    # from an hour ago, with time and key
 $ everlog consume orders -o @2026-01-31T08:00:30m --json  # half an hour of them, as JSON
+$ everlog consume orders --group billing -o start         # a share of them, from where the group is
 """
 
 
@@ -62,6 +64,13 @@ $ everlog consume orders -o @2026-01-31T08:00:30m --json  # half an hour of them
     show_default=True,
     help="Whether to see open and aborted transactions.",
 )
+@click.option(
+    "-g",
+    "--group",
+    metavar="GROUP",
+    shell_complete=complete_groups,
+    help="Read as a member of this group, and commit its offsets.",
+)
 @json_option
 @bootstrap_option
 def consume(
@@ -73,6 +82,7 @@ def consume(
     count: int | None,
     exit_at_end: bool,
     isolation: str,
+    group: str | None,
     as_json: bool,
     bootstrap: str,
     timeout: float,
@@ -86,7 +96,13 @@ def consume(
     %h headers, %V and %K bytes of value and key, %%; \\n \\t \\r \\0 \\\\ \\xHH.
 
     With --json each record is a line of JSON that `produce --json` can read.
+
+    With --group the partitions are shared with the group's other members, and each is read from where the
+    group is in it; --offset, start or end, is for those where it has not been. What has been printed is
+    committed every few seconds, before partitions go to other members, and in the end.
     """
+    if group is not None:
+        check_group_usage(partitions, offset)
     try:
         # Whoever stops at the end wants what there is; whoever waits for more wants what comes.
         offset = offset or ("start" if exit_at_end else "end")
@@ -97,6 +113,21 @@ def consume(
     wanted = _partitions(partitions)
     read_committed = isolation == "read_committed"
     with Cluster(bootstrap, timeout=timeout) as cluster:
+        if group is not None:
+            try:
+                consume_as_member(
+                    cluster,
+                    group,
+                    topic,
+                    write,
+                    from_start=offset == "start",
+                    count=count,
+                    exit_at_end=exit_at_end,
+                    read_committed=read_committed,
+                )
+            except KeyboardInterrupt:
+                pass  # The group was left on the way here.
+            return 0
         places = _places(cluster, topic, wanted)
         ranges = ranges_of(
             cluster, places, spec, read_committed=read_committed, stop_at_end=exit_at_end or _ends_now(spec)

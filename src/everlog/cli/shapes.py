@@ -62,3 +62,17 @@ def size_text(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"
+
+
+def span_text(milliseconds: int) -> str:
+    """A span of time in its two largest units, such as `0s`, `0.4s`, `42s`, `3m05s`, `2h10m` and `4d03h`."""
+    if 0 < milliseconds < 10_000:
+        return f"{max(0.1, milliseconds / 1000):.1f}s"
+    seconds = milliseconds // 1000
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3_600:
+        return f"{seconds // 60}m{seconds % 60:02d}s"
+    if seconds < 86_400:
+        return f"{seconds // 3_600}h{seconds % 3_600 // 60:02d}m"
+    return f"{seconds // 86_400}d{seconds % 86_400 // 3_600:02d}h"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from everlog.controller.decisions import Decision, Standing
 from everlog.metadata.delta import UNFENCE
+from everlog.metadata.features import SUPPORTED_FEATURES
 from everlog.metadata.image import BrokerImage, ClusterImage, Endpoint
-from everlog.metadata.records import METADATA_LEVEL, METADATA_VERSION
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import BrokerId, Uuid
 from everlog.wire.message import Message
@@ -21,13 +21,16 @@ NOT_CLEAN = -1
 
 @dataclass(frozen=True, slots=True)
 class InitializeCluster:
-    """Give a cluster without records its first: the level of the metadata."""
+    """Give a cluster without records its first: the level of the metadata and of other features."""
 
     def decide(self, standing: Standing) -> Decision[None]:
-        """Write the level once; a cluster that has one is left as it is."""
-        if METADATA_VERSION in standing.image.features:
-            return Decision((), None)
-        return Decision((FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL),), None)
+        """Write each level once; what has one, since an earlier version or a start, is left as it is."""
+        records = tuple(
+            FeatureLevelRecord(name=name, feature_level=highest)
+            for name, (_, highest) in SUPPORTED_FEATURES.items()
+            if name not in standing.image.features
+        )
+        return Decision(records, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,8 @@ class RegisterBroker:
                 for one in self.endpoints
             ],
             features=[
-                BrokerFeature(
-                    name=METADATA_VERSION,
-                    min_supported_version=METADATA_LEVEL,
-                    max_supported_version=METADATA_LEVEL,
-                )
+                BrokerFeature(name=name, min_supported_version=lowest, max_supported_version=highest)
+                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
             ],
             rack=self.rack,
             fenced=True,

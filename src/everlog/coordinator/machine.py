@@ -123,9 +123,14 @@ class Machine:
             return
         self._reply(_Pending(end, decision.reply, done))
 
+    def replay_end(self, producer: ProducerStamp, commit: bool) -> None:
+        """Take in a transaction's marker of the log while loading."""
+        assert self.phase is Phase.LOADING, self.phase
+        self._state.end_transaction(producer, commit)
+
     def end_transaction(self, producer: ProducerStamp, commit: bool) -> None:
-        """Tell the state of a marker that is in the log now."""
-        if self.phase is not Phase.CLOSED:
+        """Tell the state of a marker that is in the log now; one written while loading is read there."""
+        if self.phase is Phase.ACTIVE:
             self._state.end_transaction(producer, commit)
 
     def close(self) -> None:

@@ -85,6 +85,9 @@ class LogDirectory:
         self._start_offsets: dict[TopicPartition, Offset] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         """The high watermarks of the last checkpoint; the broker keeps them up to date."""
+        self.clean_ends: dict[TopicPartition, Offset] = {}
+        """Where the part of each log ends that compaction has gone through; never above what is durable."""
+        self._clean_ends_lost = False
         self._doomed: list[tuple[Instant, str]] = []
         # Partitions that are gone while the files on disk may still say where they began and ended.
         self._departed: set[TopicPartition] = set()
@@ -101,6 +104,7 @@ class LogDirectory:
         self._recovery_points = self._read_offsets(checkpoint.RECOVERY_POINTS)
         self._start_offsets = self._read_offsets(checkpoint.LOG_STARTS)
         self.high_watermarks = self._read_offsets(checkpoint.HIGH_WATERMARKS)
+        self._load_clean_ends()
         now = self._world.clock.now()
         for name in self._files.names(self.path):
             if name.endswith(DELETE_SUFFIX):
@@ -111,6 +115,14 @@ class LogDirectory:
             for partition in [partition for partition in offsets if partition not in self._known]:
                 del offsets[partition]
                 self._departed.add(partition)
+
+    def _load_clean_ends(self) -> None:
+        try:
+            self.clean_ends = checkpoint.read_offsets(self._files, f"{self.path}/{checkpoint.CLEAN_ENDS}")
+        except CorruptDataError as error:
+            # All that is lost is work that was done already.
+            self.problems.append(f"{error}: all partitions count as not compacted")
+            self._clean_ends_lost = True
 
     def _take_clean_marker(self) -> bool:
         path = f"{self.path}/{checkpoint.CLEAN_SHUTDOWN}"
@@ -236,6 +248,7 @@ class LogDirectory:
             self.clean,
             self._recovery_points.get(partition, Offset(0)),
             self._start_offsets.get(partition, Offset(0)),
+            self._clean_ends_lost or partition in self.clean_ends,
         )
         return self._open_as(partition, settings, opening)
 
@@ -249,7 +262,8 @@ class LogDirectory:
         """Open a log anew that its disk has failed, recovering it from what is durable."""
         old = self._logs.pop(partition)
         old.abandon()
-        opening = Opening(False, old.recovery_point, old.start_offset)
+        was_compacted = self._clean_ends_lost or partition in self.clean_ends
+        opening = Opening(False, old.recovery_point, old.start_offset, was_compacted)
         return self._open_as(partition, old.settings, opening)
 
     # Deleting
@@ -298,18 +312,23 @@ class LogDirectory:
     # Checkpoints
 
     def _offsets(self) -> tuple[dict[TopicPartition, Offset], ...]:
-        return self._recovery_points, self._start_offsets, self.high_watermarks
+        return self._recovery_points, self._start_offsets, self.high_watermarks, self.clean_ends
 
     def checkpoint_plan(self) -> CheckpointPlan:
         """The checkpoints as they stand: recovery points, log starts, high watermarks."""
         for partition, log in self._logs.items():
             self._recovery_points[partition] = log.recovery_point
             self._start_offsets[partition] = log.start_offset
-        contents = (
+            if self.clean_ends.get(partition, 0) > log.recovery_point:
+                # The log was cut since; what it gets now in that place is dirty.
+                self.clean_ends[partition] = log.recovery_point
+        contents: tuple[tuple[str, bytes], ...] = (
             (checkpoint.RECOVERY_POINTS, checkpoint.offsets_content(self._recovery_points)),
             (checkpoint.LOG_STARTS, checkpoint.offsets_content(self._start_offsets)),
             (checkpoint.HIGH_WATERMARKS, checkpoint.offsets_content(self.high_watermarks)),
         )
+        if self.clean_ends or self._files.exists(f"{self.path}/{checkpoint.CLEAN_ENDS}"):
+            contents += ((checkpoint.CLEAN_ENDS, checkpoint.offsets_content(self.clean_ends)),)
         waiting = tuple((log, log.start_offset) for log in self._logs.values() if log.removals.waiting)
         return CheckpointPlan(self._files, self.path, contents, waiting, frozenset(self._departed))
 

@@ -1,6 +1,6 @@
 """What an interrupted change left in a partition's directory, brought to one side of that change."""
 
-from everlog.log import scan
+from everlog.log import aborted_index, scan
 from everlog.log.checkpoint import TEMPORARY_SUFFIX
 from everlog.log.indexes import FRESH_SUFFIX
 from everlog.log.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, SUFFIXES, file_name
@@ -22,14 +22,29 @@ def clear_leftovers(files: Files, path: str) -> list[Offset]:
     beside a `.cleaned` of lower base belongs to a rewrite that was not complete, and goes with it.
     """
     names = files.names(path)
-    cleaned = [base for name in names if (base := _base_of(name, CLEANED_SUFFIX)) is not None]
+    _drop_incomplete_swaps(files, path, names)
     for name in names:
-        swapped = _base_of(name, SWAP_SUFFIX)
-        incomplete = swapped is not None and cleaned and swapped >= min(cleaned)
-        if incomplete or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX, FRESH_SUFFIX)):
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX, FRESH_SUFFIX)):
             files.unlink(f"{path}/{name}")
     _finish_swaps(files, path)
     return _whole_segments(files, path)
+
+
+def _drop_incomplete_swaps(files: Files, path: str, names: list[str]) -> None:
+    cleaned = [base for name in names if (base := _base_of(name, CLEANED_SUFFIX)) is not None]
+    logs = {name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)}
+    dropped = False
+    for name in names:
+        base = _base_of(name, SWAP_SUFFIX)
+        if base is None:
+            continue
+        # An index without its log may be that of a swap that was called off.
+        if (cleaned and base >= min(cleaned)) or file_name(base, LOG_SUFFIX + SWAP_SUFFIX) not in logs:
+            files.unlink(f"{path}/{name}")
+            dropped = True
+    if dropped and cleaned:
+        # Before the `.cleaned` files go, by which the next start would know that these are incomplete.
+        files.sync_dir(path)
 
 
 def segment_base(name: str, suffix: str = LOG_SUFFIX) -> Offset | None:
@@ -47,17 +62,28 @@ def _base_of(name: str, last_suffix: str) -> Offset | None:
 
 def _finish_swaps(files: Files, path: str) -> None:
     swaps = [name for name in files.names(path) if name.endswith(SWAP_SUFFIX)]
-    for name in swaps:
+    logs = [name for name in swaps if segment_base(name.removesuffix(SWAP_SUFFIX)) is not None]
+    for name in logs:
         base = segment_base(name.removesuffix(SWAP_SUFFIX))
-        if base is not None:
-            end = _end_offset(files, f"{path}/{name}", base)
-            for old in files.names(path):
-                replaced = segment_base(old)
-                if replaced is not None and base <= replaced < end:
-                    _remove_segment(files, path, replaced)
+        assert base is not None
+        end = _end_offset(files, f"{path}/{name}", base)
+        for old in files.names(path):
+            replaced = segment_base(old)
+            if replaced is not None and base < replaced < end:
+                _remove_segment(files, path, replaced)
+        # The other indexes of the same base are replaced below, or are the new ones already.
+        txn_index = f"{path}/{file_name(base, aborted_index.SUFFIX)}"
+        if files.exists(txn_index):
+            files.unlink(txn_index)
     for name in swaps:
+        if name not in logs:
+            files.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
+    if logs:
+        # The old segments must be gone for good before the new log has a name like any other.
+        files.sync_dir(path)
+    for name in logs:
         files.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
-    if swaps:
+    if logs:
         files.sync_dir(path)
 
 

@@ -8,6 +8,7 @@ from everlog.log import replay, search
 from everlog.log.aborted_index import AbortedTxn
 from everlog.log.aborted_search import AbortedSearch
 from everlog.log.appending import Appended, Origin, World
+from everlog.log.compaction_swap import Swaps
 from everlog.log.epochs import LeaderEpochs
 from everlog.log.producers import Marker, Producers
 from everlog.log.recovery import Opening, RecoveryReport, load_log
@@ -28,7 +29,7 @@ from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageEr
 from everlog.model.ids import NO_TIMESTAMP, Instant, LeaderEpoch, Offset, Timestamp
 from everlog.model.topics import TopicPartition
 from everlog.ports.files import FileSlice
-from everlog.records.batch import CONTROL, BatchView
+from everlog.records.batch import CONTROL, TRANSACTIONAL, BatchView
 from everlog.records.run import BatchRun
 
 __all__ = ["Appended", "Origin", "PartitionLog", "World"]
@@ -79,6 +80,8 @@ class PartitionLog:
         """Called when `recovery_point` or `start_offset` was lowered, to make it durable before the cut."""
         recovered = loaded.segments if loaded.changed else []
         self._unsynced = Unsynced(world.files, world.clock, path, recovered)
+        self.swaps = Swaps(world.files, path, (self._segments, self._bases), self._unsynced, self.removals)
+        """Puts segments that compaction has rewritten into the place of the old ones (L6)."""
         self._roll_after = FOREVER
         self._roll_at_wall = FOREVER
         self._jitter_ms = 0
@@ -102,6 +105,16 @@ class PartitionLog:
     def segment_count(self) -> int:
         """How many segments there are, the active one included."""
         return len(self._segments)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, oldest first; the last one is active."""
+        return tuple(self._segments)
+
+    @property
+    def generation(self) -> int:
+        """Which life of the log this is: cutting it begins another."""
+        return self._unsynced.generation
 
     @property
     def first_unstable_offset(self) -> Offset | None:
@@ -143,6 +156,8 @@ class PartitionLog:
                     # The first answer may have been lost while its sync was still to come.
                     wait = self._flushes and sent.last_offset >= self.recovery_point
                     return Appended(Offset(sent.first_offset), Offset(sent.last_offset), time, True, wait)
+                if batch.attributes & TRANSACTIONAL and settings.verify_transactions:
+                    self.producers.check_verified(batch)
         else:
             marker = self._admit(batch, origin)
             if origin is Origin.REPLICA:
@@ -421,6 +436,7 @@ class PartitionLog:
     def _drop_segments(self, first: int) -> None:
         """Take the segments from the one at `first` on out of the log, the newest first."""
         due = Instant(self._clock.now() + self._settings.file_delete_delay_ms)
+        self.swaps.settle(due)
         while len(self._segments) > first:
             segment = self._segments[-1]
             self.removals.shelve_now(segment, due)

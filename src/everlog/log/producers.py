@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from everlog.log.aborted_index import AbortedTxn
+from everlog.log.verification import Verification, not_verified
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Offset, ProducerId
 from everlog.records.batch import MAX_SEQUENCE, BatchView
@@ -18,6 +19,8 @@ WINDOW = 5
 NO_SEQUENCE = -1
 NO_COORDINATOR = -1
 _TRANSACTIONAL = 0x10
+_EPOCH_BUMP_VERSION = 2
+_MAX_EPOCH = 32_767
 
 
 class Sent(NamedTuple):
@@ -71,13 +74,14 @@ class Producers:
     live and in replay alike.
     """
 
-    __slots__ = ("_open", "_states", "_unreplicated", "first_unstable_offset")
+    __slots__ = ("_open", "_states", "_unreplicated", "_verifications", "first_unstable_offset")
 
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
         self._open: dict[int, Offset] = {}
         # Ended transactions as (first offset, marker's offset), until the marker is below the high watermark.
         self._unreplicated: list[tuple[Offset, Offset]] = []
+        self._verifications: dict[int, Verification] = {}
         self.first_unstable_offset: Offset | None = None
         """The first offset of the oldest transaction that is open, or whose marker is not replicated yet."""
 
@@ -173,6 +177,64 @@ class Producers:
                 f"found {marker.coordinator_epoch}",
             )
 
+    def check_marker_epoch(self, producer_id: int, epoch: int, transaction_version: int) -> None:
+        """Refuse a marker that is not above the records it would end, if transactions have epochs (47).
+
+        The same marker twice is fine: after a crash the coordinator cannot know which ones it has written.
+        """
+        state = self._states.get(producer_id)
+        if state is None or transaction_version < _EPOCH_BUMP_VERSION or epoch > state.epoch:
+            return
+        if epoch == state.epoch and (state.txn_first_offset is None or epoch == _MAX_EPOCH):
+            return
+        raise Refused(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {producer_id} has epoch {state.epoch}, found a marker of {epoch}, which must be above",
+        )
+
+    # Transactions that begin here
+
+    def begin_verification(self, batch: BatchView, *, epoch_bump: bool, heard_at: int) -> Verification | None:
+        """Return the question to ask the coordinator before a transactional batch may be appended.
+
+        None if there is nothing to ask: the transaction is open here, or the batch is a repeated one, or one
+        of an epoch that is over.
+        """
+        state = self._states.get(batch.producer_id)
+        if state is not None and (
+            self._is_open(state, batch) or batch.producer_epoch < state.epoch or _is_repeated(state, batch)
+        ):
+            return None
+        asked = self._verifications.get(batch.producer_id)
+        if asked is None:
+            asked = self._verifications[batch.producer_id] = Verification(
+                batch, epoch_bump=epoch_bump, heard_at=heard_at
+            )
+        else:
+            asked.take_in(batch)
+        return asked
+
+    def answered(self, producer_id: int, asked: Verification, refusal: Refused | None) -> None:
+        """Take in the coordinator's answer, unless the transaction was ended meanwhile."""
+        if self._verifications.get(producer_id) is asked:
+            asked.admitted = refusal is None
+            asked.refusal = refusal
+
+    def check_verified(self, batch: BatchView) -> None:
+        """Refuse a batch that begins a transaction which the coordinator does not know of (48)."""
+        state = self._states.get(batch.producer_id)
+        if state is not None and self._is_open(state, batch):
+            return
+        asked = self._verifications.get(batch.producer_id)
+        if asked is None:
+            raise not_verified(batch)
+        asked.check(batch, is_known=state is not None)
+
+    def _is_open(self, state: ProducerState, batch: BatchView) -> bool:
+        return state.txn_first_offset is not None and state.epoch == batch.producer_epoch
+
+    # What is in the log
+
     def applied(self, batch: BatchView, first_offset: int, last_offset: int, heard_at: int) -> None:
         """Take in a producer's data batch that is in the log now."""
         producer_id = batch.producer_id
@@ -190,6 +252,7 @@ class Producers:
             del window[0]
         state.last_timestamp = heard_at
         if batch.attributes & _TRANSACTIONAL and state.txn_first_offset is None:
+            self._verifications.pop(producer_id, None)
             state.txn_first_offset = self._open[producer_id] = Offset(first_offset)
             self._find_first_unstable()
 
@@ -201,6 +264,10 @@ class Producers:
         elif state.epoch != batch.producer_epoch:
             state.epoch = batch.producer_epoch
             state.window.clear()
+        asked = self._verifications.get(batch.producer_id)
+        # A question in the epoch that this marker begins is about the transaction after it.
+        if asked is not None and not (asked.epoch_bump and asked.epoch == batch.producer_epoch):
+            del self._verifications[batch.producer_id]
         state.coordinator_epoch = marker.coordinator_epoch
         state.last_timestamp = heard_at
         first = state.txn_first_offset
@@ -230,6 +297,9 @@ class Producers:
         ]
         for producer_id in gone:
             del self._states[producer_id]
+        for producer_id, asked in list(self._verifications.items()):
+            if wall - asked.heard_at >= expiration_ms:
+                del self._verifications[producer_id]
 
     def _find_first_unstable(self) -> None:
         first = min(self._open.values(), default=None)
@@ -239,11 +309,22 @@ class Producers:
         self.first_unstable_offset = first
 
 
-def _repeated(state: ProducerState, batch: BatchView) -> Sent:
+def _is_repeated(state: ProducerState, batch: BatchView) -> bool:
+    return state.epoch == batch.producer_epoch and _find_repeated(state, batch) is not None
+
+
+def _find_repeated(state: ProducerState, batch: BatchView) -> Sent | None:
     last_sequence = batch.last_sequence
     for sent in state.window:
         if sent.first_sequence == batch.base_sequence and sent.last_sequence == last_sequence:
             return sent
+    return None
+
+
+def _repeated(state: ProducerState, batch: BatchView) -> Sent:
+    sent = _find_repeated(state, batch)
+    if sent is not None:
+        return sent
     raise Refused(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         f"producer {batch.producer_id} epoch {batch.producer_epoch} has sequence {batch.base_sequence}, "

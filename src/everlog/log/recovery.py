@@ -35,6 +35,8 @@ class Opening:
     recovery_point: Offset = _NOTHING
     """All records below were made durable."""
     start_offset: Offset = _NOTHING
+    was_compacted: bool = False
+    """Whether compaction may have left gaps, whatever the topic's settings say by now."""
 
 
 @dataclass(slots=True)
@@ -186,7 +188,7 @@ class _Scan:
         self._files = files
         self._segments = segments
         # Compaction, ours or that of a leader we copied from, leaves gaps between offsets.
-        self._gaps_allowed = settings.cleanup_compact
+        self._gaps_allowed = settings.cleanup_compact or opening.was_compacted
         self._opening = opening
         self._wall = wall
         self._report = RecoveryReport()
@@ -221,7 +223,7 @@ class _Scan:
                 segment.seal()
         for before, after in pairwise(segments):
             before.end_offset = after.base_offset
-        epochs = self._epochs
+        epochs = self._all_epochs()
         epochs.changed = epochs.entries != self._known_epochs.entries
         return Loaded(
             segments,
@@ -232,6 +234,16 @@ class _Scan:
             self._report,
             changed=True,
         )
+
+    def _all_epochs(self) -> LeaderEpochs:
+        """The epochs of the log; where compaction took an epoch's first batch, the checkpoint knows it."""
+        if not self._gaps_allowed:
+            return self._epochs
+        durable = [entry for entry in self._known_epochs.entries if entry[1] < self._opening.recovery_point]
+        epochs = LeaderEpochs(durable)
+        for epoch, start in self._epochs.entries:
+            epochs.assign(epoch, start)
+        return epochs
 
     def _follows(self, segment: Segment) -> bool:
         if self._gaps_allowed:

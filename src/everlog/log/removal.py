@@ -43,10 +43,13 @@ class Removals:
     def shelve_now(self, segment: Segment, due: Instant) -> None:
         """Rename one segment's files now; for cutting the end of a log, which no checkpoint must precede."""
         for suffix in SUFFIXES:
-            path = segment.stem + suffix
-            if self._files.exists(path):
-                self._files.rename(path, path + DELETED_SUFFIX)
-                self._shelved.append((due, path + DELETED_SUFFIX))
+            self.shelve_file(segment.stem + suffix, due)
+
+    def shelve_file(self, path: str, due: Instant) -> None:
+        """Rename one file now, if it is there."""
+        if self._files.exists(path):
+            self._files.rename(path, path + DELETED_SUFFIX)
+            self._shelved.append((due, path + DELETED_SUFFIX))
 
     def due(self, now: Instant) -> list[str]:
         """The paths that are to be unlinked by now, which are handed over: they are not returned again."""

@@ -71,26 +71,29 @@ def headers(file: File, position: int, end: int) -> Iterator[Header]:
         position += size
 
 
-def batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchView]]:
+def batches(
+    file: File, position: int, end: int, scan_bytes: int = SCAN_BYTES
+) -> Iterator[tuple[int, BatchView]]:
     """Yield every batch between two positions with its own, each proved by its checksum, in big reads.
 
     CorruptDataError at the first whose length, magic, offsets or checksum cannot be. A view stays valid
     for as long as it is kept.
     """
     expected = -1
-    read_bytes = SCAN_BYTES
+    scan_bytes = max(scan_bytes, HEADER_BYTES)
+    read_bytes = scan_bytes
     while position < end:
         wanted = min(read_bytes, end - position)
         chunk = memoryview(file.read(position, wanted))
         if len(chunk) < wanted:
             raise _damaged(file, position, f"{len(chunk)} bytes left, expected {end - position}")
         at = 0
-        read_bytes = SCAN_BYTES
+        read_bytes = scan_bytes
         while at < wanted:
             size = _size_at(file, chunk, at, position, end)
             if size > wanted - at:
                 # The chunk does not hold it: it is read again from its first byte, as a whole if need be.
-                read_bytes = max(size, SCAN_BYTES)
+                read_bytes = max(size, scan_bytes)
                 break
             batch = BatchView(chunk[at : at + size])
             if batch.base_offset < expected:

@@ -110,6 +110,10 @@ class Segment:
             self._file = self._files.open(self.stem + LOG_SUFFIX, create=True)
         return self._file
 
+    def open_as(self, path: str) -> None:
+        """Open the log file under the name that it has until it gets its own."""
+        self._file = self._files.open(path)
+
     def close(self) -> None:
         """Let go of the log file; it is opened again if it is needed."""
         if self._file is not None:

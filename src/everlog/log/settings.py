@@ -51,6 +51,8 @@ class LogSettings:
     compression_level: int | None = None
     """The level of the broker's own compression; None is the codec's default."""
     producer_id_expiration_ms: int = _DAY_MS
+    verify_transactions: bool = False
+    """Whether a transaction must be admitted by its coordinator before its first batch is taken."""
     max_decompressed_bytes: int = 100 << 20
     """The most that a client's batch may unpack to."""
 

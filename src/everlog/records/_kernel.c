@@ -372,6 +372,9 @@ static PyObject *stamp_run(PyObject *module, PyObject *const *args, Py_ssize_t n
         return NULL;
     return PyLong_FromLongLong(base_offset);
 }
+/* In kernel_keys.c. */
+PyObject *everlog_add_keys(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *everlog_sift_records(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 static PyMethodDef methods[] = {
     {"check_run", (PyCFunction)(void (*)(void))check_run, METH_FASTCALL,
@@ -381,6 +384,11 @@ static PyMethodDef methods[] = {
      "stamp_run(data, spans, base_offset, leader_epoch) -> the offset behind the run"},
     {"skim", (PyCFunction)(void (*)(void))skim, METH_FASTCALL,
      "skim(records, count, base_timestamp) -> (max_timestamp, delta, null_keys, bad, bad_at)"},
+    {"add_keys", (PyCFunction)(void (*)(void))everlog_add_keys, METH_FASTCALL,
+     "add_keys(table, seed, records, count, base_offset, last_delta, room) -> (taken, added, good)"},
+    {"sift_records", (PyCFunction)(void (*)(void))everlog_sift_records, METH_FASTCALL,
+     "sift_records(table, seed, records, count, base_offset, last_delta, latest, drop_tombstones, shift)"
+     " -> (kept, tombstones, max_delta, section, bad)"},
     {NULL, NULL, 0, NULL},
 };
 

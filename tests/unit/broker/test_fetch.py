@@ -159,7 +159,9 @@ def in_transaction(node: SimulatedNode, value: bytes, producer_id: int, sequence
         base_sequence=sequence,
         transactional=True,
     )
-    node.replica("orders").opened().append(batch_at(batch), LeaderEpoch(0), node.clock.wall(), Origin.CLIENT)
+    node.replica("orders").opened().append(
+        batch_at(batch), LeaderEpoch(0), node.clock.wall(), Origin.COORDINATOR
+    )
 
 
 def ended(node: SimulatedNode, producer_id: int, *, commit: bool) -> None:

@@ -5,11 +5,14 @@ expects. A version above ours is answered in the format of version 0, which any 
 """
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
-from everlog.metadata.records import METADATA_LEVEL, METADATA_VERSION
+from everlog.metadata.features import SUPPORTED_FEATURES
 from everlog.model.errors import ErrorCode
+from everlog.model.settings import broker_table as keys
+from everlog.wire.apis import APIS, ApiKey
 from everlog.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -20,9 +23,6 @@ from everlog.wire.messages.api_versions import (
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
-
-SUPPORTED_FEATURES = {METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL)}
-"""Feature to the levels that this broker can work at."""
 
 _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 _FIRST_WITH_CLIENT_SOFTWARE = 3
@@ -56,13 +56,21 @@ def _wrong_cluster(broker: "Broker", request: ApiVersionsRequest) -> ErrorCode |
     return None
 
 
+def _advertised(broker: "Broker") -> Mapping[int, tuple[int, int]]:
+    """What is served and stable, and what is not yet stable where a setting asks for it."""
+    if not broker.settings[keys.TRANSACTION_TWO_PHASE_COMMIT_ENABLE]:
+        return broker.advertised
+    low, _ = broker.advertised[ApiKey.INIT_PRODUCER_ID]
+    return {**broker.advertised, ApiKey.INIT_PRODUCER_ID: (low, APIS[ApiKey.INIT_PRODUCER_ID].max_version)}
+
+
 def served(broker: "Broker", version: int) -> ApiVersionsResponse:
     """The full answer: every API in the dispatch table, and the features of the cluster."""
     features = broker.image.features
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in sorted(broker.advertised.items())
+            for key, (low, high) in sorted(_advertised(broker).items())
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)

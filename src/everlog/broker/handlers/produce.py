@@ -9,12 +9,20 @@ The batch is checked, stamped and appended as it came; it is never taken apart i
 from functools import partial
 from typing import TYPE_CHECKING
 
+from everlog.broker import txn_verification
 from everlog.broker.exchange import Exchange
 from everlog.broker.replicas import Replica
 from everlog.log.partition import Appended, Origin, PartitionLog
 from everlog.log.validate import RecordsRefused
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
-from everlog.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_OVERHEAD, BatchView, batch_at
+from everlog.records.batch import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    TRANSACTIONAL,
+    BatchView,
+    batch_at,
+)
 from everlog.wire.hot.produce import ProduceData, ProduceResult, write_produce_answer
 
 if TYPE_CHECKING:
@@ -27,8 +35,14 @@ _CLIENT = Origin.CLIENT
 _Results = list[tuple[str | bytes, list[ProduceResult]]]
 
 
-def handle(broker: "Broker", request: ProduceData, exchange: Exchange) -> None:
+def handle(broker: "Broker", request: ProduceData, exchange: Exchange, *, is_verified: bool = False) -> None:
     """Append what can be appended, and answer once it is as durable as the client asked for."""
+    if (
+        request.transactional_id is not None
+        and not is_verified
+        and txn_verification.hold(broker, request, exchange, partial(handle, is_verified=True))
+    ):
+        return
     acks = request.acks
     if acks not in (0, 1, -1):
         results: _Results = [
@@ -53,6 +67,8 @@ def handle(broker: "Broker", request: ProduceData, exchange: Exchange) -> None:
                 continue
             try:
                 batch = _only_batch(records, exchange.api_version)
+                if batch.attributes & TRANSACTIONAL and request.transactional_id is None:
+                    raise _no_transactional_id()
                 if acks == -1 and replica.min_insync > 1:
                     raise _too_few_replicas(replica)
                 log = replica.log or replica.opened()
@@ -134,6 +150,13 @@ def _unknown(topic: str | bytes, topic_is_known: bool) -> ErrorCode:
     if isinstance(topic, str) or topic_is_known:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def _no_transactional_id() -> Refused:
+    return Refused(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "the record batch is transactional and the request has no transactional id",
+    )
 
 
 def _too_few_replicas(replica: Replica) -> Refused:

@@ -160,14 +160,20 @@ def _parse_time(part: str, now: Timestamp, start: Point | None) -> Point | None:
         return AtTime(Timestamp(max(0, now - duration_ms)))
     if duration_ms is not None and isinstance(start, AtTime):
         return AtTime(Timestamp(start.timestamp + duration_ms))
-    if "-" not in part:
+    moment = moment_from_text(part)
+    return None if moment is None else AtTime(moment)
+
+
+def moment_from_text(text: str) -> Timestamp | None:
+    """Read a day or a moment in ISO 8601, UTC unless it has a zone; None if it is not one."""
+    if "-" not in text:
         return None
     try:
-        moment = datetime.fromisoformat(part)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return AtTime(Timestamp(int(moment.timestamp() * 1000)))
+    return Timestamp(int(moment.timestamp() * 1000))
 
 
 def duration_from_text(text: str) -> int | None:

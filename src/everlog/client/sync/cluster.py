@@ -64,14 +64,17 @@ class Cluster:
         connection = self._connections.get(node_id)
         if connection is not None and connection.is_open:
             return connection
+        made = self._connections[node_id] = self.connect(node_id)
+        return made
+
+    def connect(self, node_id: int) -> Connection:
+        """A new connection to one broker, which is the caller's to close."""
         known = self.view.brokers.get(node_id)
         if known is None:
             raise Unreachable(
                 f"broker {node_id} is not in the cluster: known are {sorted(self.view.brokers)}"
             )
-        made = Connection(known.host, known.port, client_id=self._client_id, timeout=self.timeout)
-        self._connections[node_id] = made
-        return made
+        return Connection(known.host, known.port, client_id=self._client_id, timeout=self.timeout)
 
     def call(self, request: Message, answer_type: type[Answer], timeout: float | None = None) -> Answer:
         """Ask any broker, which passes on to the controller what is the controller's."""

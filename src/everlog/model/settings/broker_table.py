@@ -15,6 +15,7 @@ from everlog.model.settings.kinds import (
     Update,
     changing,
     flag,
+    fraction,
     needing,
     our_own,
     whole,
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 INT = Kind.INT
 SHORT = Kind.SHORT
+DOUBLE_MAX = 1.7976931348623157e308
 
 _rows: dict[str, Setting[Any]] = {}
 
@@ -346,6 +348,50 @@ LOG_INITIAL_TASK_DELAY_MS = _row(
         0,
     )
 )
+LOG_CLEANER_ENABLE = _row(
+    flag("log.cleaner.enable", True, "Whether topics with cleanup.policy=compact are compacted.")
+)
+LOG_CLEANER_THREADS = _live(
+    whole("log.cleaner.threads", 1, "How many logs are compacted at the same time.", 0, kind=INT)
+)
+LOG_CLEANER_DEDUPE_BUFFER_SIZE = _live(
+    whole(
+        "log.cleaner.dedupe.buffer.size",
+        128 * MIB,
+        "The memory for the keys of the logs under compaction, in bytes; a key takes 24.",
+        24,
+    )
+)
+LOG_CLEANER_IO_BUFFER_LOAD_FACTOR = _live(
+    fraction(
+        "log.cleaner.io.buffer.load.factor",
+        0.9,
+        "How full the memory for keys may get; more keys a round, and more time for each.",
+        0.01,
+        0.99,
+    )
+)
+LOG_CLEANER_IO_BUFFER_SIZE = _live(
+    whole(
+        "log.cleaner.io.buffer.size",
+        512 * 1024,
+        "The memory for the bytes that compaction reads and writes; a larger batch is read whole.",
+        0,
+        kind=INT,
+    )
+)
+LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = _live(
+    fraction(
+        "log.cleaner.io.max.bytes.per.second",
+        DOUBLE_MAX,
+        "How many bytes compaction reads and writes in a second at the most.",
+        1,
+        DOUBLE_MAX,
+    )
+)
+LOG_CLEANER_BACKOFF_MS = _live(
+    whole("log.cleaner.backoff.ms", 15_000, "How often logs are looked at for what to compact.", 0)
+)
 PRODUCER_ID_EXPIRATION_MS = _live(
     whole(
         "producer.id.expiration.ms",
@@ -394,6 +440,12 @@ OFFSETS_RETENTION_MINUTES = _row(
         kind=INT,
     )
 )
+OFFSETS_RETENTION_CHECK_INTERVAL_MS = _row(
+    whole("offsets.retention.check.interval.ms", 10 * MINUTE_MS, "How often stale offsets are looked for.", 1)
+)
+OFFSET_METADATA_MAX_BYTES = _row(
+    whole("offset.metadata.max.bytes", 4096, "The most bytes of metadata with a commit.", kind=INT)
+)
 GROUP_INITIAL_REBALANCE_DELAY_MS = _row(
     whole(
         "group.initial.rebalance.delay.ms", 3_000, "How long a new group waits for more members.", 0, kind=INT
@@ -416,8 +468,115 @@ GROUP_MAX_SESSION_TIMEOUT_MS = _row(
     )
 )
 GROUP_MAX_SIZE = _row(whole("group.max.size", INT_MAX, "The members that one group may have.", 1, kind=INT))
+GROUP_COORDINATOR_REBALANCE_PROTOCOLS = _row(
+    words(
+        "group.coordinator.rebalance.protocols",
+        ("classic", "consumer"),
+        "The group protocols that are served; classic always is.",
+        ("classic", "consumer"),
+        empty=False,
+    )
+)
+GROUP_CONSUMER_SESSION_TIMEOUT_MS = _row(
+    whole(
+        "group.consumer.session.timeout.ms",
+        45_000,
+        "How long a member of a consumer group may be silent before it is let go.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS = _row(
+    whole(
+        "group.consumer.min.session.timeout.ms",
+        45_000,
+        "The shortest session time-out of a consumer group.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS = _row(
+    whole(
+        "group.consumer.max.session.timeout.ms",
+        60_000,
+        "The longest session time-out of a consumer group.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS = _row(
+    whole(
+        "group.consumer.heartbeat.interval.ms",
+        5_000,
+        "The longest time that members of consumer groups are told to let pass between two heartbeats; "
+        "it is shorter while group.consumer.heartbeat.rate.max allows it.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS = _row(
+    whole(
+        "group.consumer.min.heartbeat.interval.ms",
+        5_000,
+        "The shortest heartbeat interval that a consumer group can be given.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS = _row(
+    whole(
+        "group.consumer.max.heartbeat.interval.ms",
+        15_000,
+        "The longest heartbeat interval that a consumer group can be given.",
+        1,
+        kind=INT,
+    )
+)
+GROUP_CONSUMER_HEARTBEAT_RATE_MAX = _row(
+    our_own(
+        whole(
+            "group.consumer.heartbeat.rate.max",
+            250,
+            "The heartbeats a second that the broker asks of all members of its consumer groups together: "
+            "the fewer they are, the sooner each hears of a rebalance. 0 leaves the interval as it is set.",
+            0,
+            1_000_000,
+            kind=INT,
+        )
+    )
+)
+GROUP_CONSUMER_MAX_SIZE = _row(
+    whole("group.consumer.max.size", INT_MAX, "The members that one consumer group may have.", 1, kind=INT)
+)
+GROUP_CONSUMER_ASSIGNORS = _row(
+    words(
+        "group.consumer.assignors",
+        ("uniform", "range"),
+        "The assignors that consumer groups may use; the first one where members ask for none.",
+        ("uniform", "range"),
+        empty=False,
+    )
+)
+GROUP_CONSUMER_MIGRATION_POLICY = _row(
+    word(
+        "group.consumer.migration.policy",
+        "bidirectional",
+        "Which groups change their protocol while in use: to consumer (upgrade), to classic (downgrade), "
+        "both (bidirectional), or none (disabled).",
+        ("bidirectional", "upgrade", "downgrade", "disabled"),
+    )
+)
 TRANSACTION_STATE_LOG_NUM_PARTITIONS = _row(
     whole("transaction.state.log.num.partitions", 50, "The partitions of __transaction_state.", 1, kind=INT)
+)
+TRANSACTION_STATE_LOG_SEGMENT_BYTES = _row(
+    whole(
+        "transaction.state.log.segment.bytes",
+        100 * MIB,
+        "The segment size of __transaction_state.",
+        1,
+        kind=INT,
+    )
 )
 TRANSACTION_STATE_LOG_REPLICATION_FACTOR = _row(
     whole(
@@ -448,6 +607,47 @@ TRANSACTIONAL_ID_EXPIRATION_MS = _row(
         WEEK_MS,
         "How long a silent transactional id is remembered.",
         1,
+        kind=INT,
+    )
+)
+TRANSACTION_PARTITION_VERIFICATION_ENABLE = _row(
+    flag(
+        "transaction.partition.verification.enable",
+        True,
+        "Whether a transaction's first write to a partition is checked with its coordinator.",
+    )
+)
+TRANSACTION_TWO_PHASE_COMMIT_ENABLE = _row(
+    flag(
+        "transaction.two.phase.commit.enable",
+        False,
+        "Whether producers may keep transactions open for an outside coordinator, without a time-out.",
+    )
+)
+TRANSACTION_ABORT_TIMED_OUT_INTERVAL_MS = _row(
+    whole(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        10_000,
+        "How long until an abort that could not be written is tried again. A time-out itself is met at once.",
+        1,
+        kind=INT,
+    )
+)
+TRANSACTION_REMOVE_EXPIRED_INTERVAL_MS = _row(
+    whole(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        60 * MINUTE_MS,
+        "How often silent transactional ids are looked for.",
+        1,
+        kind=INT,
+    )
+)
+ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS = _row(
+    whole(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        100,
+        "How long a produce waits for the transaction before it to be over.",
+        0,
         kind=INT,
     )
 )

@@ -106,15 +106,6 @@ def test_a_producer_id_is_given_without_waiting_for_the_disk() -> None:
     assert len(node.answers) == 1
 
 
-@pytest.mark.parametrize("version", range(6))
-def test_a_transactional_id_is_answered_with_an_error_that_clients_take_as_final(version: int) -> None:
-    answer = init(SimNode(), version, transactional_id="t", transaction_timeout_ms=1000)
-
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert not ErrorCode(answer.error_code).retriable
-    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
-
-
 def test_an_empty_transactional_id_and_half_an_identity_are_refused() -> None:
     node = SimNode()
 

@@ -1,0 +1,85 @@
+"""What members of a classic group tell each other through the coordinator: subscriptions, assignments (C3).
+
+Both are an int16 version, then the message. The coordinator does not look into them, so what other clients
+have put there may be anything; what cannot be read counts as nothing.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from everlog.model.errors import ProtocolError
+from everlog.model.topics import TopicPartition
+from everlog.wire.codec import decode_value, encode_value
+from everlog.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from everlog.wire.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic
+from everlog.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+
+_VERSION_BYTES = 2
+_NEWEST_SUBSCRIPTION = 3
+_NEWEST_ASSIGNMENT = 3
+WRITTEN_VERSION = 0
+"""What we write: an eager assignor needs none of what later versions add, and every client reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """The topics that a member wants to read, by name."""
+
+    topics: Sequence[str] = ()
+
+
+def write_subscription(topics: Collection[str]) -> bytes:
+    """A subscription as JoinGroup carries it."""
+    message = ConsumerProtocolSubscription(topics=sorted(topics))
+    return WRITTEN_VERSION.to_bytes(_VERSION_BYTES, "big") + encode_value(message, WRITTEN_VERSION)
+
+
+def read_subscription(data: bytes) -> Subscription:
+    """A subscription as a member of any client wrote it."""
+    version = _version(data, _NEWEST_SUBSCRIPTION)
+    if version is None:
+        return Subscription()
+    try:
+        message = decode_value(ConsumerProtocolSubscription, version, data[_VERSION_BYTES:])
+    except ProtocolError:
+        return Subscription()
+    return Subscription(tuple(sorted(message.topics)))
+
+
+def write_assignment(places: Iterable[TopicPartition]) -> bytes:
+    """An assignment as SyncGroup carries it."""
+    topics: dict[str, list[int]] = {}
+    for place in sorted(places):
+        topics.setdefault(place.topic, []).append(place.partition)
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            AssignedTopic(topic=topic, partitions=partitions) for topic, partitions in topics.items()
+        ]
+    )
+    return WRITTEN_VERSION.to_bytes(_VERSION_BYTES, "big") + encode_value(message, WRITTEN_VERSION)
+
+
+def read_assignment(data: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions that a leader of any client has given to a member, in order."""
+    version = _version(data, _NEWEST_ASSIGNMENT)
+    if version is None:
+        return ()
+    try:
+        message = decode_value(ConsumerProtocolAssignment, version, data[_VERSION_BYTES:])
+    except ProtocolError:
+        return ()
+    return tuple(
+        sorted(
+            TopicPartition(topic.topic, partition)
+            for topic in message.assigned_partitions
+            for partition in topic.partitions
+        )
+    )
+
+
+def _version(data: bytes, newest: int) -> int | None:
+    """The version of a message, or the newest that we know if it is newer; None if there is no message."""
+    if len(data) < _VERSION_BYTES:
+        return None
+    version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
+    return None if version < 0 else min(version, newest)

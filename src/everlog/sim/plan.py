@@ -1,0 +1,116 @@
+"""What a seed means: how bad the network is, what breaks and when, which clients there are.
+
+Rates are drawn anew for each seed over wide ranges, and much is left out of any one seed: one fixed mixture
+would hide whatever needs another.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from everlog.sim.chance import SimRandom
+from everlog.sim.network import Weather
+
+
+class Crashes(StrEnum):
+    """What the crashes of a run do to the disk, and what may be asked of it then."""
+
+    KILL = "kill"
+    """The process dies and the page cache stays: all that was acknowledged must be there."""
+    POWER_SYNCED = "power, synced"
+    """Unsynced writes are lost, and every acknowledgement waits for the disk: the same must hold."""
+    POWER = "power"
+    """Unsynced writes are lost, and acknowledgements do not wait: what is left must be a sound prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run, as drawn from its seed."""
+
+    seed: int
+    crashes: Crashes
+    load_ms: int
+    weather: Weather
+    faults: tuple[tuple[int, str], ...]
+    """When what is done, in order: kill, kill soon, stop, pause, jump, cut, storm."""
+    settings: tuple[tuple[str, str], ...]
+    segment_bytes: int
+    partitions: int
+    plain_appenders: int
+    idempotent_appenders: int
+    readers: int
+    transactors: int
+    members: int
+    protocol: str
+    pipelines: int
+
+    def __str__(self) -> str:
+        faults = ", ".join(f"{what} at {at}" for at, what in self.faults) or "no faults"
+        clients = (
+            f"{self.plain_appenders}+{self.idempotent_appenders} appenders, {self.readers} readers, "
+            f"{self.transactors} transactors, {self.members} {self.protocol} members, "
+            f"{self.pipelines} pipelines"
+        )
+        return f"seed {self.seed}: {self.crashes}; {self.weather}; {clients}; {faults}"
+
+
+def draw(seed: int) -> Plan:
+    """What a seed means."""
+    chance = SimRandom(seed).fork("plan")
+    crashes = chance.pick((Crashes.KILL, Crashes.KILL, Crashes.POWER_SYNCED, Crashes.POWER))
+    load_ms = 1_000 + chance.below(2_500)
+    only_appends = crashes is Crashes.POWER
+    busy = not only_appends and chance.happens(70)
+    return Plan(
+        seed=seed,
+        crashes=crashes,
+        load_ms=load_ms,
+        weather=_weather(chance),
+        faults=_faults(chance, load_ms),
+        settings=_settings(chance, crashes),
+        segment_bytes=chance.pick((500, 2_000, 20_000, 1 << 20)),
+        partitions=1 + chance.below(3),
+        plain_appenders=chance.below(3),
+        idempotent_appenders=1 + chance.below(2),
+        readers=1 + chance.below(2),
+        transactors=chance.below(4) if busy else 0,
+        members=chance.below(4) if busy else 0,
+        protocol=chance.pick(("classic", "consumer")),
+        pipelines=chance.below(3) if busy else 0,
+    )
+
+
+def _weather(chance: SimRandom) -> Weather:
+    return Weather(
+        delay_ms=chance.pick((0, 2, 10, 40)),
+        late_percent=chance.pick((0, 0, 1, 5, 20)),
+        late_ms=chance.pick((50, 500, 5_000)),
+        cut_percent=chance.pick((0, 0, 1, 3, 10)),
+    )
+
+
+def _faults(chance: SimRandom, load_ms: int) -> tuple[tuple[int, str], ...]:
+    kinds = [
+        kind for kind in ("kill", "kill soon", "stop", "pause", "jump", "cut", "storm") if chance.below(2)
+    ]
+    if not kinds:
+        return ()
+    count = chance.below(6)
+    return tuple(sorted((chance.below(load_ms), chance.pick(kinds)) for _ in range(count)))
+
+
+def _settings(chance: SimRandom, crashes: Crashes) -> tuple[tuple[str, str], ...]:
+    settings = {
+        "offsets.topic.num.partitions": "2",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.segment.bytes": chance.pick(("2000", "104857600")),
+        "transaction.state.log.num.partitions": "2",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.segment.bytes": chance.pick(("2000", "104857600")),
+        "group.initial.rebalance.delay.ms": chance.pick(("0", "100")),
+        "group.min.session.timeout.ms": "100",
+        "log.flush.offset.checkpoint.interval.ms": chance.pick(("500", "60000")),
+    }
+    if crashes is Crashes.POWER_SYNCED:
+        settings["log.flush.interval.messages"] = "1"
+    return tuple(settings.items())

@@ -1,0 +1,165 @@
+"""Readers: some that follow partitions while they are written, and one that reads everything in the end."""
+
+from everlog.model.errors import ErrorCode
+from everlog.sim.history import Bounds, Kind, Lookup, Outcome, Polled
+from everlog.sim.script import Lost, Script, ask
+from everlog.sim.workloads.actor import LOADING, Actor, Topic, error_name
+from everlog.sim.workloads.content import read_batches
+from everlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from everlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+_BY_ID = 13
+
+
+def a_fetch(
+    topic: Topic, positions: dict[int, int], version: int, *, read_committed: bool, wait_ms: int, bytes_: int
+) -> FetchRequest:
+    """A fetch of some partitions of a topic without a session."""
+    return FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation_level=1 if read_committed else 0,
+        session_epoch=-1,
+        topics=[
+            FetchTopic(
+                topic=topic.name,
+                topic_id=topic.id,
+                partitions=[
+                    FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=bytes_)
+                    for index, offset in positions.items()
+                ],
+            )
+        ],
+    )
+
+
+class Reader(Actor):
+    """Reads partitions from a place of its own choosing, over and over."""
+
+    def script(self, topic: Topic, *, read_committed: bool) -> Script[None]:
+        """Read until told to stop; now and then begin again somewhere else."""
+        positions = self._choose(topic)
+        while not self.stopping:
+            if self.chance.happens(3):
+                positions = self._choose(topic)
+            start = self.now()
+            found = yield from self.fetch(topic, positions, read_committed=read_committed)
+            if found is None:
+                yield from self.pause(100)
+                continue
+            polls, bounds = found
+            self.note(Kind.POLL, Outcome.OK, start, polls=polls, bounds=bounds, read_committed=read_committed)
+            yield from self.pause(20 if polls else 100)
+
+    def _choose(self, topic: Topic) -> dict[int, int]:
+        self.note(Kind.ASSIGN, Outcome.OK, self.now(), partitions=topic.names())
+        return dict.fromkeys(range(topic.partitions), 0)
+
+    def fetch(
+        self, topic: Topic, positions: dict[int, int], *, read_committed: bool
+    ) -> Script[tuple[tuple[Polled, ...], tuple[Bounds, ...]] | None]:
+        """Fetch once and move the positions on; None if nothing can be said."""
+        version = self.chance.pick((4, 11, 12, _BY_ID, 16))
+        request = a_fetch(
+            topic,
+            positions,
+            version,
+            read_committed=read_committed,
+            wait_ms=self.chance.below(60),
+            bytes_=self.chance.pick((1, 400, 1 << 20)),
+        )
+        try:
+            answer = yield from ask(FetchResponse, request, version, "data")
+        except Lost:
+            return None
+        epoch = self.setting.epoch()
+        polls: list[Polled] = []
+        bounds: list[Bounds] = []
+        for part in answer.responses[0].partitions if answer.responses else ():
+            name = topic.names()[part.partition_index]
+            if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                positions[part.partition_index] = self._out_of_range(name, epoch)
+            elif part.error_code == ErrorCode.NONE:
+                position = positions[part.partition_index]
+                aborted = part.aborted_transactions if read_committed else None
+                read, positions[part.partition_index] = read_batches(name, part.records, position, aborted)
+                polls += read
+                bounds.append(Bounds(name, part.high_watermark, part.last_stable_offset, epoch))
+            elif part.error_code not in LOADING:
+                self.setting.complain(self.name, f"fetch of {name} answered {error_name(part.error_code)}")
+        return tuple(polls), tuple(bounds)
+
+    def _out_of_range(self, name: str, epoch: int) -> int:
+        if epoch == 0:
+            self.setting.complain(self.name, f"{name} has lost offsets that it gave out")
+        self.note(Kind.ASSIGN, Outcome.OK, self.now(), partitions=(name,))
+        return 0
+
+
+class FinalReader(Reader):
+    """Reads everything from start to end after all is healed, and looks some of it up by time."""
+
+    def final_script(self, topics: list[Topic]) -> Script[None]:
+        """Read all topics, each partition until what is stable has been read and nothing is undecided."""
+        for topic in topics:
+            yield from self._read_topic(topic)
+
+    def _read_topic(self, topic: Topic) -> Script[None]:
+        start = self.now()
+        positions = dict.fromkeys(range(topic.partitions), 0)
+        polls: list[Polled] = []
+        ends: dict[str, Bounds] = {}
+        while True:
+            found = yield from self.fetch(topic, positions, read_committed=True)
+            if found is None:
+                yield from self.pause(100)
+                continue
+            polls += found[0]
+            ends.update((bounds.partition, bounds) for bounds in found[1])
+            if self._complete(topic, positions, ends):
+                break
+            if not found[0]:
+                # A transaction whose client is gone is undecided until its time is up.
+                yield from self.pause(500)
+        self.note(
+            Kind.POLL,
+            Outcome.OK,
+            start,
+            polls=tuple(polls),
+            bounds=tuple(ends.values()),
+            partitions=topic.names(),
+            final=True,
+        )
+
+    def _complete(self, topic: Topic, positions: dict[int, int], ends: dict[str, Bounds]) -> bool:
+        for index, name in enumerate(topic.names()):
+            end = ends.get(name)
+            if end is None or end.last_stable_offset != end.high_watermark:
+                return False
+            if positions[index] < end.high_watermark:
+                return False
+        return True
+
+    def look_up(self, topic: Topic, times: list[int]) -> Script[None]:
+        """Ask for the offsets of some times, as the last thing that happens to the topic."""
+        for time in times:
+            index = self.chance.below(topic.partitions)
+            asked = ListOffsetsPartition(partition_index=index, timestamp=time)
+            request = ListOffsetsRequest(
+                replica_id=-1, topics=[ListOffsetsTopic(name=topic.name, partitions=[asked])]
+            )
+            start = self.now()
+            try:
+                answer = yield from ask(ListOffsetsResponse, request, 7)
+            except Lost:
+                continue
+            found = answer.topics[0].partitions[0]
+            if found.error_code == ErrorCode.NONE:
+                lookup = Lookup(topic.names()[index], time, found.offset)
+                self.note(Kind.LOOKUP, Outcome.OK, start, lookups=(lookup,), final=True)
