@@ -30,6 +30,7 @@ from tests.unit.broker.transactional import (
 )
 
 MINUTE_MS = 60_000
+NEVER = (1 << 63) - 1
 
 
 @dataclass
@@ -51,8 +52,8 @@ def history(producer: TxnProducer, played: Played) -> None:
         played.answered = at + 1
 
 
-def play(version: int, loss: Loss, **settings: str) -> Played:
-    node = a_node(**settings)
+def play(version: int, loss: Loss, flush_messages: int = NEVER) -> Played:
+    node = a_node(log_flush_interval_messages=str(flush_messages))
     producer = TxnProducer(node, version=version)
     producer.init()
     played = Played()
@@ -69,9 +70,9 @@ def play(version: int, loss: Loss, **settings: str) -> Played:
     return played
 
 
-def restarted(files: SimFiles, **settings: str) -> SimulatedNode:
+def restarted(files: SimFiles, flush_messages: int = NEVER) -> SimulatedNode:
     """A node on what a crash has left, with all of it read."""
-    node = SimulatedNode(files, **{**SMALL, **settings})
+    node = SimulatedNode(files, log_flush_interval_messages=str(flush_messages), **SMALL)
     node.pass_time(1000)
     node.aside.run_all()
     return node
@@ -82,7 +83,7 @@ def state(node: SimulatedNode) -> tuple[list[bytes], list[bytes], tuple[ErrorCod
 
 
 # What may be read in the end, by how many of the transactions are over. The second was aborted.
-OUTCOMES = {
+OUTCOMES: dict[int, tuple[list[bytes], tuple[ErrorCode, int]]] = {
     0: ([], (NONE, -1)),
     1: ([b"0"], (NONE, 1)),
     2: ([b"0"], (NONE, 1)),
@@ -132,11 +133,10 @@ def test_a_process_that_is_killed_at_any_operation_of_the_disk_tears_no_transact
 def test_a_loss_of_power_at_any_operation_tears_no_transaction_that_is_synced(
     version: int, loss: Loss
 ) -> None:
-    synced = {"log_flush_interval_messages": "1"}
-    played = play(version, loss, **synced)
+    played = play(version, loss, flush_messages=1)
 
     for where, answered, files in played.copies:
-        node = restarted(files, **synced)
+        node = restarted(files, flush_messages=1)
         check(node, answered, where)
         go_on(node, version, where)
 

@@ -91,9 +91,9 @@ def test_the_first_who_asks_has_the_topic_made() -> None:
     assert producer.init().error_code == NONE
 
 
-@pytest.mark.parametrize("flags", [{"two_phase": True}, {"keep": True}])
-def test_two_phase_commit_is_refused_where_it_is_not_allowed(flags: dict[str, bool]) -> None:
-    answer = TxnProducer(a_node()).init(version=6, **flags)
+@pytest.mark.parametrize(("two_phase", "keep"), [(True, False), (False, True), (True, True)])
+def test_two_phase_commit_is_refused_where_it_is_not_allowed(two_phase: bool, keep: bool) -> None:
+    answer = TxnProducer(a_node()).init(version=6, two_phase=two_phase, keep=keep)
 
     assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
