@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from everlog.log.partition import PartitionLog
 from everlog.model.ids import LeaderEpoch, Offset, Uuid
-from everlog.model.topics import TopicPartition
+from everlog.model.topics import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from everlog.broker.parked import ParkedFetch
@@ -17,6 +17,7 @@ class Replica:
     __slots__ = (
         "_open_log",
         "directory",
+        "internal",
         "leader_epoch",
         "log",
         "min_insync",
@@ -36,6 +37,8 @@ class Replica:
         self.name = name
         self.topic_id = topic_id
         self.leader_epoch = leader_epoch
+        self.internal = name.topic in INTERNAL_TOPICS
+        """Whether it is a coordinator's, which clients may read and may not write to."""
         self.min_insync = min_insync
         """`min.insync.replicas` of the topic."""
         self.log: PartitionLog | None = None

@@ -69,6 +69,8 @@ def handle(broker: "Broker", request: ProduceData, exchange: Exchange, *, is_ver
                 batch = _only_batch(records, exchange.api_version)
                 if batch.attributes & TRANSACTIONAL and request.transactional_id is None:
                     raise _no_transactional_id()
+                if replica.internal:
+                    raise _internal(replica)
                 if acks == -1 and replica.min_insync > 1:
                     raise _too_few_replicas(replica)
                 log = replica.log or replica.opened()
@@ -156,6 +158,13 @@ def _no_transactional_id() -> Refused:
     return Refused(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "the record batch is transactional and the request has no transactional id",
+    )
+
+
+def _internal(replica: Replica) -> Refused:
+    return Refused(
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        f"{replica.name.topic} is a coordinator's own, and clients may not write to it",
     )
 
 
