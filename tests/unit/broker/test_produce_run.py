@@ -334,3 +334,12 @@ def test_a_run_waits_its_turn_behind_a_fetch_that_waits_for_records() -> None:
     feed(node, node.client(), Request(a_batch(b"b"), partition=1).frame(2, ids), runs=True)
     assert len(client.frames) == 2
     assert [a.responses[0].partition_responses[0].base_offset for a in split(client.frames[1])] == [1]
+
+
+def test_a_run_for_an_internal_topic_is_refused() -> None:
+    node, ids = a_node()
+    node.broker.replicas.by_name["orders"][0].internal = True
+
+    assert (
+        answers_to(node, [Request(a_batch(b"a"))] * 2, ids) == [(ErrorCode.INVALID_TOPIC_EXCEPTION, -1)] * 2
+    )

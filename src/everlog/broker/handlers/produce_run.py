@@ -21,7 +21,7 @@ def answer_run(broker: "Broker", data: memoryview, run: ProduceRun) -> Parts | N
     replicas = broker.replicas
     held = replicas.by_name.get(topic) if isinstance(topic, str) else replicas.by_id.get(topic)
     replica = None if held is None else held.get(partition)
-    if replica is None or broker.housekeeping.without_room:
+    if replica is None or replica.internal or broker.housekeeping.without_room:
         return None
     log = replica.log
     if log is None or (acks != 1 and (acks != -1 or replica.min_insync > 1)):

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from everlog.ports.files import Buffer
 
 ProduceRun = tuple[int, int, int, str | bytes, int, tuple[int, ...], tuple[tuple[int, int], ...]]
-"""Where the last request ends in the data; version, acks, topic name or, from version 13, id, partition; then of
-each request its correlation id, and where its batch begins and ends in the data."""
+"""Where the last request ends in the data; version, acks, topic name or, from version 13, its id, partition;
+then of each request its correlation id, and where its batch begins and ends."""
 
 _read: Callable[[Buffer, int, int], ProduceRun | None] | None
 _write: Callable[[bytes, int, tuple[int, ...], list[int], int], bytes] | None
