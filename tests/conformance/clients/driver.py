@@ -1,24 +1,15 @@
 """Clients of other languages: a small driver program each, which takes and answers jobs as JSON lines.
 
-A job is `{"op": …, …}`; its answer is `{"ok": …}` or `{"error": code, "message": …}`. Bytes travel as base64.
 The drivers only call their library; whatever is checked is checked in Python, once for all.
 """
 
-import json
-import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.clients.face import (
-    ClientError,
-    ClusterSeen,
-    Node,
-    OffsetSpec,
-    Operation,
-    PartitionSeen,
-)
+from tests.conformance.clients.face import ClusterSeen, Node, OffsetSpec, Operation, PartitionSeen
+from tests.conformance.clients.process import DriverProcess
 from tests.conformance.scenarios import How, Read, Record, Traits
 
 ALL_OPERATIONS: frozenset[Operation] = frozenset(
@@ -48,26 +39,10 @@ class DrivenClient:
         self.name = name
         self.traits = traits
         self.operations = operations
-        self._log = log
-        with log.open("wb") as errors:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
-            )
+        self._driver = DriverProcess(name, command, log)
 
     def _call(self, op: str, **job: Any) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"op": op, **job}) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(
-                f"the {self.name} driver ended:\n{self._log.read_text(errors='replace')[-3000:]}"
-            )
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise ClientError(answer["error"], answer["message"])
-        return answer["ok"]
+        return self._driver.call(op, **job)
 
     def connect(self, bootstrap: str) -> None:
         """Name the cluster that all later jobs go to."""
@@ -152,13 +127,7 @@ class DrivenClient:
 
     def close(self) -> None:
         """Let the driver end at the end of its input."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._driver.close()
 
 
 def _coded(value: bytes | None) -> str | None:

@@ -24,7 +24,32 @@ _KAFKAJS_OPERATIONS = ALL_OPERATIONS - {
 
 
 def java(bootstrap: str) -> Client | Unavailable:
-    """Apache Kafka's own Java client, by Maven."""
+    """Apache Kafka's own Java client."""
+    command = java_command()
+    if isinstance(command, Unavailable):
+        return command
+    return _connected("kafka-clients", command, Traits(), bootstrap)
+
+
+def go(bootstrap: str) -> Client | Unavailable:
+    """The Go client franz-go."""
+    command = go_command()
+    if isinstance(command, Unavailable):
+        return command
+    return _connected("franz-go", command, Traits(end_for_no_time=True), bootstrap)
+
+
+def node(bootstrap: str) -> Client | Unavailable:
+    """KafkaJS, which has gzip built in and leaves the other codecs to plug-ins."""
+    command = node_command()
+    if isinstance(command, Unavailable):
+        return command
+    traits = Traits(codecs=("none", "gzip"), null_headers=False, end_for_no_time=True)
+    return _connected("kafkajs", command, traits, bootstrap, kafkajs=True)
+
+
+def java_command() -> list[str] | Unavailable:
+    """How to run the Java driver, built by Maven."""
     home = _built(
         "java",
         ("java", "mvn"),
@@ -32,32 +57,20 @@ def java(bootstrap: str) -> Client | Unavailable:
     )
     if isinstance(home, Unavailable):
         return home
-    command = [
-        "java",
-        "-Xmx512M",
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        f"{home}/target/classes:{home}/libs/*",
-        "Driver",
-    ]
-    return _connected("kafka-clients", command, Traits(), bootstrap)
+    classes = f"{home}/target/classes:{home}/libs/*"
+    return ["java", "-Xmx512M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classes, "Driver"]
 
 
-def go(bootstrap: str) -> Client | Unavailable:
-    """franz-go, by Go's module client."""
+def go_command() -> list[str] | Unavailable:
+    """How to run the Go driver, built with Go's module client."""
     home = _built("go", ("go",), ["go", "build", "-o", "driver", "."])
-    if isinstance(home, Unavailable):
-        return home
-    return _connected("franz-go", [f"{home}/driver"], Traits(end_for_no_time=True), bootstrap)
+    return home if isinstance(home, Unavailable) else [f"{home}/driver"]
 
 
-def node(bootstrap: str) -> Client | Unavailable:
-    """KafkaJS, by npm. It has gzip built in and leaves the other codecs to plug-ins."""
+def node_command() -> list[str] | Unavailable:
+    """How to run the driver of KafkaJS, installed by npm."""
     home = _built("node", ("node", "npm"), ["npm", "ci", "--no-audit", "--no-fund", "--silent"])
-    if isinstance(home, Unavailable):
-        return home
-    traits = Traits(codecs=("none", "gzip"), null_headers=False, end_for_no_time=True)
-    return _connected("kafkajs", ["node", f"{home}/driver.js"], traits, bootstrap, kafkajs=True)
+    return home if isinstance(home, Unavailable) else ["node", f"{home}/driver.js"]
 
 
 def _connected(

@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -64,6 +63,17 @@ type job struct {
 	Value      string            `json:"value"`
 	Before     int64             `json:"before"`
 	Spec       any               `json:"spec"`
+
+	terms
+	ID              string   `json:"id"`
+	Commit          any      `json:"commit"`
+	Offsets         []offset `json:"offsets"`
+	Asynchronous    bool     `json:"asynchronous"`
+	TransactionalID string   `json:"transactional_id"`
+	TimeoutMs       int      `json:"timeout_ms"`
+	Source          string   `json:"source"`
+	Count           int      `json:"count"`
+	Values          []value  `json:"values"`
 }
 
 type partitionSeen struct {
@@ -77,6 +87,9 @@ type driver struct {
 	seeds  []string
 	client *kgo.Client
 	admin  *kadm.Client
+
+	members     map[string]*member
+	transactors map[string]*transactor
 }
 
 var codecs = map[string]kgo.CompressionCodec{
@@ -90,7 +103,7 @@ var codecs = map[string]kgo.CompressionCodec{
 func main() {
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := json.NewEncoder(os.Stdout)
-	var d driver
+	d := driver{members: map[string]*member{}, transactors: map[string]*transactor{}}
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
@@ -104,12 +117,7 @@ func main() {
 		result, err := d.run(ctx, j)
 		cancel()
 		if err != nil {
-			code := -1
-			var known *kerr.Error
-			if errors.As(err, &known) {
-				code = int(known.Code)
-			}
-			_ = out.Encode(map[string]any{"error": code, "message": fmt.Sprintf("%s: %v", j.Op, err)})
+			_ = out.Encode(map[string]any{"error": codeOf(err), "message": fmt.Sprintf("%s: %v", j.Op, err)})
 			continue
 		}
 		_ = out.Encode(map[string]any{"ok": result})
@@ -169,7 +177,7 @@ func (d *driver) run(ctx context.Context, j job) (any, error) {
 	case "describe_log_dirs":
 		return d.describeLogDirs(ctx, j.Topic)
 	}
-	return nil, fmt.Errorf("unknown job %q", j.Op)
+	return d.coordination(ctx, j)
 }
 
 func (d *driver) connect(j job) (err error) {

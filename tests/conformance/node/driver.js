@@ -10,6 +10,7 @@ const ISOLATION = require('kafkajs/src/protocol/isolationLevel')
 const socketFactory = require('kafkajs/src/network/socketFactory')
 const { createLogger } = require('kafkajs/src/loggers')
 const createLogLine = require('kafkajs/src/loggers/console')
+const coordination = require('./coordination')
 
 const CODECS = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP }
 const coded = (bytes) => (bytes === null || bytes === undefined ? null : Buffer.from(bytes).toString('base64'))
@@ -142,6 +143,8 @@ const operations = {
   },
 }
 
+Object.assign(operations, coordination(() => ({ kafka, admin })))
+
 function clusterFor(isolationLevel) {
   return new Cluster({
     logger: createLogger({ level: logLevel.NOTHING, logCreator: createLogLine }),
@@ -218,6 +221,7 @@ function answer(line) {
 
 function codeOf(error) {
   if (typeof error.code === 'number') return error.code
+  if (error.groups?.length) return error.groups[0].errorCode
   const inner = error.errors?.[0] ?? error.partitions?.[0]?.error ?? error.cause
   return inner ? codeOf(inner) : -1
 }

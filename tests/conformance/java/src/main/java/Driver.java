@@ -45,6 +45,7 @@ public final class Driver {
 
     private String bootstrap;
     private Admin admin;
+    private final Coordination coordination = new Coordination();
 
     public static void main(String[] arguments) throws IOException {
         var driver = new Driver();
@@ -89,7 +90,7 @@ public final class Driver {
             case "list_offset" -> listOffset(topic, job);
             case "describe_cluster" -> describeCluster();
             case "describe_log_dirs" -> describeLogDirs(topic);
-            default -> throw new IllegalArgumentException(job.get("op").asText());
+            default -> coordination.run(bootstrap, admin, job);
         };
     }
 
