@@ -109,9 +109,18 @@ class ShardSet(Generic[S]):
                 yield index, shard
 
     @property
+    def unready(self) -> ErrorCode:
+        """Why not all that leads here can be told of; NONE if it can."""
+        if any(slot.loading is not None for slot in self._slots.values()):
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if any(slot.failure is not None for slot in self._slots.values()):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.NONE
+
+    @property
     def all_loaded(self) -> bool:
-        """Whether nothing is left to be read."""
-        return all(slot.serving is not None for slot in self._slots.values())
+        """Whether everything that leads here is served."""
+        return self.unready is ErrorCode.NONE
 
     def end_transaction(self, index: int, producer: ProducerStamp, commit: bool) -> None:
         """Tell a shard of a marker that was written to its partition."""

@@ -21,7 +21,9 @@ from everlog.records.control import ControlType, Producer, build_marker
 from everlog.records.reader import read_records
 from everlog.sim.faults import Fault, Kind
 from everlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from everlog.wire.messages.fetch import FetchResponse
 from everlog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from everlog.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from everlog.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.unit.broker.group_calls import (
     a_commit,
@@ -31,7 +33,7 @@ from tests.unit.broker.group_calls import (
     find_coordinator,
 )
 from tests.unit.broker.handlers.nodes import SimNode
-from tests.unit.broker.simulated import a_batch, produced
+from tests.unit.broker.simulated import a_batch, a_fetch, produced, records_of
 
 
 def a_node(**settings: str) -> SimNode:
@@ -330,6 +332,8 @@ def test_a_log_that_cannot_be_read_is_said_to_be_not_available_and_tried_again()
     restarted(node)
     assert commit(node, a_commit("g", "orders", (0, 5))) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert committed_offset(node, other, "orders") == 6
+    listed = node.ask(ListGroupsRequest(), 5, ListGroupsResponse)
+    assert (listed.error_code, listed.groups) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, [])
     node.replica(OFFSETS_TOPIC, index).opened().truncate_to(Offset(1))
     node.pass_time(30_000)
 
@@ -347,6 +351,51 @@ def test_a_restart_with_thousands_of_commits_gives_the_same_offsets() -> None:
 
     expected = {f"group-{number % 60}": number for number in range(300)}
     assert {group: committed_offset(node, group, "orders", 9) for group in expected} == expected
+
+
+# --- what the partition says
+
+
+def test_where_replicas_are_too_few_the_coordinator_is_not_available() -> None:
+    node = a_node(min_insync_replicas="2")
+    find_coordinator(node)
+
+    assert commit(node, a_commit("g", "orders", (0, 5))) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert committed_offset(node, "g", "orders") == -1
+
+
+def test_a_disk_without_room_takes_no_commit_and_has_the_old_one() -> None:
+    node = a_node()
+    find_coordinator(node)
+    commit(node, a_commit("g", "orders", (0, 5)))
+    node.files.quota_bytes = 1 << 20
+    node.pass_time(1000)
+
+    assert commit(node, a_commit("g", "orders", (0, 6))) == [ErrorCode.NOT_COORDINATOR]
+    assert committed_offset(node, "g", "orders") == 5
+
+
+def test_a_failed_sync_is_no_answer_of_success() -> None:
+    node = a_node(log_flush_interval_messages="1")
+    find_coordinator(node)
+    commit(node, a_commit("g", "orders", (0, 5)))
+    node.files.faults = [Fault(Kind.SYNC, errno.EIO, OFFSETS_TOPIC)]
+
+    assert commit(node, a_commit("g", "orders", (0, 6))) == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_whoever_reads_a_coordinators_topic_is_woken_by_its_records() -> None:
+    node = a_node()
+    find_coordinator(node)
+    commit(node, a_commit("polygenelubricants", "orders", (0, 5)))  # Its name falls into partition 0.
+    reader = node.client()
+    reader.ask(a_fetch(OFFSETS_TOPIC, 1, max_wait_ms=10_000), 12)
+    assert reader.frames == []
+
+    commit(node, a_commit("polygenelubricants", "orders", (0, 6)))
+
+    (partition,) = reader.take(FetchResponse).responses[0].partitions
+    assert [record.offset for record in records_of(partition)] == [1]
 
 
 # --- leadership

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def handle(broker: "Broker", request: ListGroupsRequest, exchange: Exchange) -> None:
     """Name the groups that pass the filters; both compare without regard to case."""
     groups = broker.coordinators.groups
-    if not groups.all_loaded:
+    if groups.unready is not ErrorCode.NONE:
         # Half a list would look like a whole one.
-        exchange.answer(ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        exchange.answer(ListGroupsResponse(error_code=groups.unready))
         return
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
