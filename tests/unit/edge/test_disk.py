@@ -14,6 +14,7 @@ import pytest
 from everlog.edge import mapping
 from everlog.edge.descriptors import limit_open_files
 from everlog.edge.disk import RealFiles
+from everlog.edge.reserve import reserve
 from everlog.ports.files import Buffer
 
 
@@ -379,3 +380,36 @@ def test_the_limit_of_open_files_is_raised_as_far_as_the_system_allows() -> None
             assert limit_open_files(hard, others=2 * hard) == hard // 2
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_file_that_grows_has_room_set_aside_and_gives_it_back(tmp_path: Path) -> None:
+    files = RealFiles()
+    path = str(tmp_path / "00000000000000000000.log")
+    file = files.open(path, create=True)
+    piece = bytes(1 << 20)
+    for _ in range(8):
+        file.append((piece,))
+    size = file.size
+    with file.pinned() as number:
+        if not reserve(number, size, 1 << 20):
+            pytest.skip("the file system of the temporary directory sets no room aside")
+
+    assert os.stat(path).st_size == size
+    assert os.stat(path).st_blocks * 512 > size
+
+    file.trim()
+
+    assert os.stat(path).st_size == size
+    assert os.stat(path).st_blocks * 512 < size + (1 << 20)
+    file.append((b"more",))
+    assert file.read(size, 100) == b"more"
+
+
+def test_a_small_file_has_no_room_set_aside(tmp_path: Path) -> None:
+    path = str(tmp_path / "00000000000000000000.log")
+    file = RealFiles().open(path, create=True)
+
+    for _ in range(100):
+        file.append((bytes(1024),))
+
+    assert os.stat(path).st_blocks * 512 <= file.size + 64 * 1024
