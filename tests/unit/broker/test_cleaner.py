@@ -159,7 +159,7 @@ def test_the_dirtiest_log_comes_first() -> None:
     for topic in ("first", "second"):
         create(node, topic)
         fill(client, topic, node.clock.wall())
-    pass_time(node, 600_000)
+    pass_time(node, 660_000)
     assert clean_end(node, "first") == clean_end(node, "second") == 5
     fill(client, "first", node.clock.wall(), 2)
     fill(client, "second", node.clock.wall(), 6)
