@@ -2,9 +2,10 @@
 
 from tests.fuzz.file_targets import FILE_TARGETS
 from tests.fuzz.record_targets import RECORD_TARGETS
+from tests.fuzz.run_targets import RUN_TARGETS
 from tests.fuzz.target import Target
 from tests.fuzz.wire_targets import WIRE_TARGETS
 
 TARGETS: dict[str, Target] = {
-    target.name: target for target in (*WIRE_TARGETS, *RECORD_TARGETS, *FILE_TARGETS)
+    target.name: target for target in (*WIRE_TARGETS, *RUN_TARGETS, *RECORD_TARGETS, *FILE_TARGETS)
 }
