@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from everlog.broker.exchange import Exchange
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.txn.joining import AddPartitions
-from everlog.log.producers import Producers
 from everlog.log.verification import Verification
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.settings import broker_table as keys
@@ -41,7 +40,6 @@ _PASSING = frozenset(
 
 class _Question(NamedTuple):
     partition: TopicPartition
-    producers: Producers
     asked: Verification
     producer: ProducerStamp
 
@@ -179,14 +177,14 @@ def _questions(broker: "Broker", request: ProduceData, *, epoch_bump: bool) -> l
             asked = producers.begin_verification(batch, epoch_bump=epoch_bump, heard_at=wall)
             if asked is not None:
                 producer = ProducerStamp(batch.producer_id, batch.producer_epoch)
-                found.append(_Question(replica.name, producers, asked, producer))
+                found.append(_Question(replica.name, asked, producer))
     return found
 
 
 def _answer(questions: list[_Question], results: dict[TopicPartition, ErrorCode] | Refused) -> None:
     for question in questions:
         refusal = _refusal(results, question.partition)
-        question.producers.answered(question.producer.producer_id, question.asked, refusal)
+        question.asked.answered(refusal)
 
 
 def _refusal(results: dict[TopicPartition, ErrorCode] | Refused, partition: TopicPartition) -> Refused | None:

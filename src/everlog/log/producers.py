@@ -214,12 +214,6 @@ class Producers:
             asked.take_in(batch)
         return asked
 
-    def answered(self, producer_id: int, asked: Verification, refusal: Refused | None) -> None:
-        """Take in the coordinator's answer, unless the transaction was ended meanwhile."""
-        if self._verifications.get(producer_id) is asked:
-            asked.admitted = refusal is None
-            asked.refusal = refusal
-
     def check_verified(self, batch: BatchView) -> None:
         """Refuse a batch that begins a transaction which the coordinator does not know of (48)."""
         state = self._states.get(batch.producer_id)

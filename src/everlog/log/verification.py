@@ -11,8 +11,8 @@ from everlog.records.batch import BatchView
 class Verification:
     """One producer's question to its coordinator, about one partition.
 
-    It is good for one transaction. That is why it is an object: an answer that comes after the transaction
-    was ended finds another one in its place, or none.
+    It is good for one transaction. That is why it is an object of its own: an answer that comes after the
+    transaction was ended goes to one that nobody looks at any more.
     """
 
     __slots__ = ("admitted", "epoch", "epoch_bump", "heard_at", "lowest_sequence", "refusal")
@@ -35,6 +35,11 @@ class Verification:
             self.lowest_sequence = batch.base_sequence
         elif batch.producer_epoch == self.epoch:
             self.lowest_sequence = min(self.lowest_sequence, batch.base_sequence)
+
+    def answered(self, refusal: Refused | None) -> None:
+        """Take in what the coordinator says; None is yes."""
+        self.admitted = refusal is None
+        self.refusal = refusal
 
     def check(self, batch: BatchView, *, is_known: bool) -> None:
         """Refuse a batch that was not admitted; `is_known` is whether we know its producer."""

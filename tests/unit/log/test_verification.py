@@ -30,13 +30,9 @@ def asked(machine: Machine, batch: BatchView, *, epoch_bump: bool = False) -> Ve
     return question
 
 
-def admit(machine: Machine, question: Verification) -> None:
-    machine.log.producers.answered(PRODUCER, question, None)
-
-
 def begin(machine: Machine, sequence: int = 0, epoch: int = 0, *, epoch_bump: bool = False) -> int:
     """Ask, be admitted, and write."""
-    admit(machine, asked(machine, a_txn_batch(sequence, epoch), epoch_bump=epoch_bump))
+    asked(machine, a_txn_batch(sequence, epoch), epoch_bump=epoch_bump).answered(None)
     return machine.append(a_txn_batch(sequence, epoch)).base_offset
 
 
@@ -76,9 +72,9 @@ def test_a_coordinators_refusal_is_what_the_producer_gets() -> None:
     machine = a_machine()
     question = asked(machine, a_txn_batch())
 
-    machine.log.producers.answered(PRODUCER, question, Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "not yet"))
+    question.answered(Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "not yet"))
     assert refusal(machine, a_txn_batch()) is ErrorCode.NOT_ENOUGH_REPLICAS
-    admit(machine, asked(machine, a_txn_batch()))
+    asked(machine, a_txn_batch()).answered(None)
 
     assert machine.append(a_txn_batch()).base_offset == 0
 
@@ -88,7 +84,7 @@ def test_an_answer_that_comes_after_the_abort_begins_nothing() -> None:
     question = asked(machine, a_txn_batch())
     end(machine)
 
-    admit(machine, question)
+    question.answered(None)
 
     assert refusal(machine, a_txn_batch()) is ErrorCode.INVALID_TXN_STATE
 
@@ -99,9 +95,9 @@ def test_the_answer_to_an_old_question_does_not_count_for_a_new_one() -> None:
     end(machine)
     new = asked(machine, a_txn_batch())
 
-    admit(machine, old)
+    old.answered(None)
     assert refusal(machine, a_txn_batch()) is ErrorCode.INVALID_TXN_STATE
-    admit(machine, new)
+    new.answered(None)
 
     machine.append(a_txn_batch())
 
@@ -113,7 +109,7 @@ def test_a_question_in_the_epoch_that_a_marker_begins_is_about_the_next_transact
     question = asked(machine, a_txn_batch(0, epoch=1), epoch_bump=True)
     end(machine, epoch=1)
 
-    admit(machine, question)
+    question.answered(None)
 
     machine.append(a_txn_batch(0, epoch=1))
 
@@ -144,7 +140,7 @@ def test_a_repeated_batch_is_answered_even_after_its_transaction_is_over() -> No
 def test_a_later_batch_is_not_written_before_one_that_waits() -> None:
     machine = a_machine()
     asked(machine, a_txn_batch(3))
-    admit(machine, asked(machine, a_txn_batch(7)))
+    asked(machine, a_txn_batch(7)).answered(None)
 
     assert refusal(machine, a_txn_batch(7)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     machine.append(a_txn_batch(3))
@@ -153,14 +149,14 @@ def test_a_later_batch_is_not_written_before_one_that_waits() -> None:
 def test_a_new_epoch_counts_its_batches_anew() -> None:
     machine = a_machine()
     asked(machine, a_txn_batch(3))
-    admit(machine, asked(machine, a_txn_batch(5, epoch=1)))
+    asked(machine, a_txn_batch(5, epoch=1)).answered(None)
 
     machine.append(a_txn_batch(5, epoch=1))
 
 
 def test_a_producer_with_epochs_for_its_transactions_begins_at_zero() -> None:
     machine = a_machine()
-    admit(machine, asked(machine, a_txn_batch(5), epoch_bump=True))
+    asked(machine, a_txn_batch(5), epoch_bump=True).answered(None)
 
     assert refusal(machine, a_txn_batch(5)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 

@@ -79,10 +79,12 @@ def test_a_restart_does_not_put_the_timeout_off() -> None:
 @pytest.mark.parametrize("jump_ms", [DAY_MS, -DAY_MS])
 def test_a_wall_clock_that_jumps_changes_nothing(jump_ms: int) -> None:
     bench = Bench()
-    bench.begun()
+    producer = bench.begun(ORDERS)
+    bench.pass_time(MINUTE_MS // 2)
     bench.world.clock.jump(jump_ms)
+    bench.added(producer, PAYMENTS)
 
-    bench.pass_time(MINUTE_MS)
+    bench.pass_time(MINUTE_MS // 2)
     assert bench.state() is TxnState.ONGOING
     bench.pass_time(1)
 
