@@ -42,6 +42,8 @@ class Plan:
     members: int
     protocol: str
     pipelines: int
+    internal_segment_bytes: int
+    """Of the coordinators' own topics; 0 leaves them to be made at first use, with large segments."""
 
     def __str__(self) -> str:
         faults = ", ".join(f"{what} at {at}" for at, what in self.faults) or "no faults"
@@ -67,7 +69,7 @@ def draw(seed: int) -> Plan:
         weather=_weather(chance),
         faults=_faults(chance, load_ms),
         settings=_settings(chance, crashes),
-        segment_bytes=chance.pick((500, 2_000, 20_000, 1 << 20)),
+        segment_bytes=chance.pick((1_000, 3_000, 20_000, 1 << 20)),
         partitions=1 + chance.below(3),
         plain_appenders=chance.below(3),
         idempotent_appenders=1 + chance.below(2),
@@ -76,6 +78,7 @@ def draw(seed: int) -> Plan:
         members=chance.below(4) if busy else 0,
         protocol=chance.pick(("classic", "consumer")),
         pipelines=chance.below(3) if busy else 0,
+        internal_segment_bytes=chance.pick((0, 0, 1_500, 6_000)),
     )
 
 
@@ -102,13 +105,16 @@ def _settings(chance: SimRandom, crashes: Crashes) -> tuple[tuple[str, str], ...
     settings = {
         "offsets.topic.num.partitions": "2",
         "offsets.topic.replication.factor": "1",
-        "offsets.topic.segment.bytes": chance.pick(("2000", "104857600")),
         "transaction.state.log.num.partitions": "2",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
-        "transaction.state.log.segment.bytes": chance.pick(("2000", "104857600")),
         "group.initial.rebalance.delay.ms": chance.pick(("0", "100")),
         "group.min.session.timeout.ms": "100",
+        "group.consumer.min.session.timeout.ms": "100",
+        "group.consumer.session.timeout.ms": "600",
+        "group.consumer.min.heartbeat.interval.ms": "10",
+        "group.consumer.heartbeat.interval.ms": "150",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         "log.flush.offset.checkpoint.interval.ms": chance.pick(("500", "60000")),
     }
     if crashes is Crashes.POWER_SYNCED:

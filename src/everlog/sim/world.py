@@ -11,7 +11,7 @@ from everlog.sim.chance import SimRandom
 from everlog.sim.checkers import Violation, check
 from everlog.sim.clock import SimClock
 from everlog.sim.ghosts import Ghosts
-from everlog.sim.history import History, Kind, Operation, Outcome, Promises, Recorder
+from everlog.sim.history import History, Kind, Operation, Outcome, Recorder
 from everlog.sim.host import Host
 from everlog.sim.losses import PowerFailure, forgive
 from everlog.sim.nemesis import Nemesis
@@ -63,8 +63,7 @@ class World:
         self._chance = chance
         self._stopping = False
         self._failures: list[PowerFailure] = []
-        promises = Promises(ticks_per_ms=1000)
-        self.recorder = Recorder(promises)
+        self.recorder = Recorder()
         self.setting = Setting(
             self.recorder, self.ticks, self._wall, lambda: self._stopping, epoch=lambda: len(self._failures)
         )
@@ -114,6 +113,7 @@ class World:
         self._play("setup", cast.setup())
         self._run_until(self._all_done, "making topics")
         self.weather = self.plan.weather
+        self.recorder.promises = cast.promises()
         for name, script in cast.scripts():
             self._play(name, script)
         self.nemesis.schedule(self.plan.faults)

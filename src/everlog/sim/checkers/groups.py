@@ -16,7 +16,7 @@ def check(versions: Versions) -> Iterator[Violation]:
     """Look at commits in the order of real time, and at what members held."""
     commits: defaultdict[tuple[str, str], list[Operation]] = defaultdict(list)
     for operation in versions.operations:
-        if operation.membership is not None and operation.outcome is Outcome.OK:
+        if operation.membership is not None and operation.outcome is not Outcome.FAIL:
             for partition in operation.offsets:
                 commits[operation.membership.group, partition].append(operation)
     ends = _final_ends(versions)
@@ -29,6 +29,8 @@ def check(versions: Versions) -> Iterator[Violation]:
 
 def _check_forward(group: str, partition: str, operations: list[Operation]) -> Iterator[Violation]:
     floor = -1
+    # What was lost on the way may arrive at any time later, and then the group goes on from there.
+    unknown: set[int] = set()
     ended: list[tuple[int, int, int, bool]] = []
     """Operations under way, the one that ends first in front: end, number, offset, whether it may go back."""
     for number, operation in enumerate(sorted(operations, key=lambda each: each.start)):
@@ -36,7 +38,10 @@ def _check_forward(group: str, partition: str, operations: list[Operation]) -> I
             _, _, offset, reset = heappop(ended)
             floor = offset if reset else max(floor, offset)
         offset = operation.offsets[partition]
-        if operation.reset:
+        if operation.outcome is Outcome.INFO:
+            unknown.add(offset)
+            continue
+        if offset in unknown or operation.reset:
             floor = min(floor, offset)
         elif offset < floor:
             what = "committed" if operation.kind in _WRITES else "was told"
@@ -61,7 +66,7 @@ def _check_ends(
         return
     for operation in operations:
         offset = operation.offsets[partition]
-        if offset > end:
+        if offset > end and operation.outcome is Outcome.OK:
             yield Violation("C15", f"{group} is at {offset} of {partition}, which ends at {end}: {operation}")
 
 

@@ -54,6 +54,8 @@ class Setting:
     topics: dict[str, Topic] = field(default_factory=dict[str, Topic])
     epoch: Callable[[], int] = lambda: 0
     """Counts what may move the end of a log back; high watermarks are compared within one."""
+    session_ms: int = 600
+    """How long the members of a group may be silent."""
     forgetful: bool = False
     """Whether what was acknowledged may be lost, so that clients must expect odd answers."""
     problems: list[str] = field(default_factory=list[str])

@@ -3,12 +3,19 @@
 from collections.abc import Iterator
 
 from everlog.sim.chance import SimRandom
+from everlog.sim.history import Membership, Promises
+from everlog.sim.history import Pipeline as PipelinePromise
 from everlog.sim.plan import Plan
 from everlog.sim.script import Script
-from everlog.sim.workloads.actor import Setting
+from everlog.sim.workloads.actor import Setting, Topic
 from everlog.sim.workloads.appender import IdempotentAppender, PlainAppender
+from everlog.sim.workloads.consuming import GroupConsumer, Pipeline
+from everlog.sim.workloads.membership import fetch_committed
 from everlog.sim.workloads.reader import FinalReader, Reader
 from everlog.sim.workloads.setup import Setup
+from everlog.sim.workloads.transactions import Transactor
+
+_CONSUMERS, _COPIERS = "consumers", "copiers"
 
 
 class Cast:
@@ -21,9 +28,24 @@ class Cast:
 
     def setup(self) -> Script[None]:
         """Make the topics."""
-        configs = {"internal.segment.bytes": str(self._plan.segment_bytes), "index.interval.bytes": "200"}
-        wanted = {"log": (self._plan.partitions, configs)}
+        plan = self._plan
+        configs = {"internal.segment.bytes": str(plan.segment_bytes), "index.interval.bytes": "200"}
+        names = ["log"]
+        names += ["tx"] if plan.transactors else []
+        names += ["out"] if plan.pipelines else []
+        wanted = dict.fromkeys(names, (plan.partitions, configs))
+        if plan.internal_segment_bytes and plan.transactors + plan.members + plan.pipelines:
+            small = {"cleanup.policy": "compact", "internal.segment.bytes": str(plan.internal_segment_bytes)}
+            wanted |= dict.fromkeys(("__consumer_offsets", "__transaction_state"), (2, small))
         return Setup("setup", self._setting, self._chance.fork("setup")).script(wanted)
+
+    def promises(self) -> Promises:
+        """What the history is held to."""
+        topics = self._setting.topics
+        if not self._plan.pipelines:
+            return Promises(ticks_per_ms=1000)
+        copy = PipelinePromise(_COPIERS, topics["log"].names(), topics["out"].names())
+        return Promises(ticks_per_ms=1000, pipelines=(copy,))
 
     def scripts(self) -> Iterator[tuple[str, Script[None]]]:
         """Everybody that works while things break."""
@@ -34,17 +56,41 @@ class Cast:
         for name in _names("idempotent", plan.idempotent_appenders):
             yield name, IdempotentAppender(name, setting, self._chance.fork(name)).script(log)
         for name in _names("reader", plan.readers):
+            topic = self._chance.pick(self._data_topics())
             reader = Reader(name, setting, self._chance.fork(name))
-            yield name, reader.script(log, read_committed=self._chance.happens(50))
+            yield name, reader.script(topic, read_committed=self._chance.happens(50))
+        yield from self._transactors()
+        for name in _names("member", plan.members):
+            member = GroupConsumer(name, setting, self._chance.fork(name), _CONSUMERS, log, plan.protocol)
+            yield name, member.consume()
+        for name in _names("pipeline", plan.pipelines):
+            copier = Pipeline(name, setting, self._chance.fork(name), _COPIERS, log, plan.protocol)
+            yield name, copier.process(setting.topics["out"], self._chance.pick((1, 2, 2)))
+
+    def _transactors(self) -> Iterator[tuple[str, Script[None]]]:
+        version = self._chance.pick((1, 2, 2))
+        # Two clients that take themselves for the same one fence each other all the time.
+        shared = self._chance.happens(30)
+        for number, name in enumerate(_names("transactor", self._plan.transactors)):
+            transactor = Transactor(name, self._setting, self._chance.fork(name))
+            transactional_id = "shared" if shared and number < 2 else name
+            yield name, transactor.transact(self._setting.topics["tx"], transactional_id, version)
 
     def final(self) -> Script[None]:
         """Read everything, after all is healed."""
         setting = self._setting
         reader = FinalReader("final", setting, self._chance.fork("final"))
-        yield from reader.final_script(list(setting.topics.values()))
+        yield from reader.final_script(self._data_topics())
         wall = setting.wall()
         times = [wall - self._chance.below(10_000) for _ in range(10)]
         yield from reader.look_up(setting.topics["log"], times)
+        for group, count in ((_CONSUMERS, self._plan.members), (_COPIERS, self._plan.pipelines)):
+            if count:
+                topics = [setting.topics["log"]]
+                yield from fetch_committed(reader, Membership(group), topics, final=True)
+
+    def _data_topics(self) -> list[Topic]:
+        return [topic for topic in self._setting.topics.values() if not topic.name.startswith("__")]
 
 
 def _names(kind: str, count: int) -> list[str]:

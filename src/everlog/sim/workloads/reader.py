@@ -42,6 +42,8 @@ def a_fetch(
 class Reader(Actor):
     """Reads partitions from a place of its own choosing, over and over."""
 
+    _epoch = 0
+
     def script(self, topic: Topic, *, read_committed: bool) -> Script[None]:
         """Read until told to stop; now and then begin again somewhere else."""
         positions = self._choose(topic)
@@ -79,6 +81,10 @@ class Reader(Actor):
         except Lost:
             return None
         epoch = self.setting.epoch()
+        if epoch != self._epoch:
+            # What was read and not yet durable is gone, and others may be in its place.
+            self._epoch = epoch
+            self.note(Kind.ASSIGN, Outcome.OK, self.now(), partitions=topic.names())
         polls: list[Polled] = []
         bounds: list[Bounds] = []
         for part in answer.responses[0].partitions if answer.responses else ():
