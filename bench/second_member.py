@@ -11,14 +11,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from tests import brokers
 
 from bench.machine import process_cpu_s
@@ -89,7 +90,7 @@ def _wait(member: Member) -> None:
 
 
 @contextmanager
-def _broker(bootstrap: str | None) -> Iterator[tuple[str, int | None]]:
+def _broker(bootstrap: str | None) -> Generator[tuple[str, int | None]]:
     if bootstrap is not None:
         yield bootstrap, None
         return
@@ -110,9 +111,10 @@ def main(bootstrap: str | None, repeats: int, protocol: str, limit_ms: float | N
     """Measure how long a second member waits for its partitions."""
     with _broker(bootstrap) as (address, pid):
         topic = f"second-{random.randrange(10**9)}"
-        admin = AdminClient({"bootstrap.servers": address})
-        for future in admin.create_topics([NewTopic(topic, _PARTITIONS, 1)]).values():
-            future.result()
+        # The package's types say little about this call.
+        admin: Any = AdminClient({"bootstrap.servers": address})
+        for made in admin.create_topics([NewTopic(topic, _PARTITIONS, 1)]).values():
+            made.result()
         # The first group of all waits for __consumer_offsets to be made.
         second_member_waits_s(address, topic, protocol)
         waits_ms = [1000 * second_member_waits_s(address, topic, protocol) for _ in range(repeats)]

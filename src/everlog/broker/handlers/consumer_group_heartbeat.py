@@ -53,7 +53,8 @@ def _command(request: ConsumerGroupHeartbeatRequest, exchange: Exchange) -> Cons
         member_id=request.member_id,
         epoch=request.member_epoch,
         client_id=exchange.client_id or "",
-        client_host=exchange.peer_host,
+        # As Java writes an address.
+        client_host=f"/{exchange.peer_host}",
         instance_id=request.instance_id,
         rack_id=request.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout_ms,

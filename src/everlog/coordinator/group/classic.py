@@ -46,6 +46,8 @@ class ClassicProtocol:
         self.rebalancer = Rebalancer(shard)
         self._joins = JoinPhase(self.rebalancer)
         self._syncs = SyncPhase(self.rebalancer)
+        self.pending_ids = self._joins.pending
+        """Ids that were given out and not used yet, in all groups."""
 
     # --- requests
 
@@ -54,6 +56,9 @@ class ClassicProtocol:
         try:
             self._shard.machine.check_active()
             self._check_session_timeout(command)
+            if self._shard.consumer.coordinates(command.group_id):
+                self._shard.consumer.classic_join(command, now, reply)
+                return
             group = self._group_to_join(command)
             try:
                 self._joins.join(group, command, now, reply)
@@ -66,6 +71,9 @@ class ClassicProtocol:
 
     def sync(self, command: SyncGroup, now: Instant, reply: Reply[Synced]) -> None:
         """Give a member its assignment once its leader has brought it; `reply` may be much later."""
+        if self._shard.consumer.coordinates(command.group_id):
+            self._shard.consumer.classic_sync(command, now, reply)
+            return
         try:
             self._syncs.sync(self._known(command.group_id), command, reply)
         except Refused as refusal:
@@ -73,6 +81,9 @@ class ClassicProtocol:
 
     def heartbeat(self, command: Heartbeat, now: Instant, reply: Reply[Heard]) -> None:
         """Note that a member is alive, and tell it whether it has to join again."""
+        if self._shard.consumer.coordinates(command.group_id):
+            self._shard.consumer.classic_heartbeat(command, now, reply)
+            return
         try:
             group = self._known(command.group_id)
             member = group.members.find(command.member_id, command.instance_id)
@@ -86,6 +97,9 @@ class ClassicProtocol:
 
     def leave(self, command: LeaveGroup, now: Instant, reply: Reply[Left]) -> None:
         """Let members go, and rebalance once for all of them."""
+        if self._shard.consumer.coordinates(command.group_id):
+            self._shard.consumer.classic_leave(command, now, reply)
+            return
         try:
             self._shard.machine.check_active()
         except Refused as refusal:
@@ -185,7 +199,8 @@ class ClassicProtocol:
         for member_id in list(group.pending):
             self._joins.forget_pending(group, member_id)
         for member in list(group.members):
-            self.rebalancer.remove(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+            # A group with members is only removed to become a consumer group: there they join again.
+            self.rebalancer.remove(group, member, ErrorCode.REBALANCE_IN_PROGRESS)
         self._shard.groups.remove(group.id)
 
     # --- driven by the shard

@@ -5,12 +5,33 @@ machine, and sessions and revocations are timed, which is soft state and begins 
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from everlog.coordinator.group import consumer_heartbeat
+from everlog.coordinator.group import consumer_classic, consumer_heartbeat
+from everlog.coordinator.group.classic_commands import (
+    A,
+    Heard,
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    Left,
+    Reply,
+    Synced,
+    SyncGroup,
+    code_of,
+)
+from everlog.coordinator.group.classic_group import ClassicGroup
 from everlog.coordinator.group.consumer_commands import ConsumerHeartbeat, HeartbeatDone, HeartbeatReply
+from everlog.coordinator.group.consumer_conversion import (
+    DISABLED,
+    classic_tombstone,
+    downgrade,
+    may_downgrade,
+    upgrade,
+)
 from everlog.coordinator.group.consumer_describe import describe_group
 from everlog.coordinator.group.consumer_draft import Circumstances, Draft
 from everlog.coordinator.group.consumer_group import ConsumerGroup
@@ -18,7 +39,7 @@ from everlog.coordinator.group.consumer_member import Member, MemberState
 from everlog.coordinator.group.consumer_topics import TopicView
 from everlog.coordinator.group.consumer_watch import Deadline, Wait, Watch
 from everlog.coordinator.group.kinds import CONSUMER_GROUP
-from everlog.coordinator.machine import Decision, Phase
+from everlog.coordinator.machine import Decision, Done, Phase
 from everlog.coordinator.records import CoordinatorRecord
 from everlog.metadata.delta import Changes
 from everlog.model.errors import ErrorCode, Refused, StorageError
@@ -30,6 +51,8 @@ if TYPE_CHECKING:
     from everlog.coordinator.group.shard import GroupShard
 
 _log = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 _RETRY_MS = 1_000
 """When to try again to let a member go whose removal could not be written."""
@@ -67,18 +90,82 @@ class ConsumerProtocol:
                 else consumer_heartbeat.heartbeat(draft, command, self._max_size)
             )
             accepted = True
-            return Decision(tuple(draft.records), told)
+            return self._decided(draft, told)
 
-        self._shard.machine.run(decide, reply)
+        self._run(command.group_id, decide, reply, now)
         if accepted:
             self._heard_from(command.group_id, command.member_id, before, now)
 
     def describe(self, group_id: str) -> DescribedGroup:
         """The group as ConsumerGroupDescribe shows it; Refused if there is none of this type."""
+        return describe_group(self._group(group_id), self._world.image(), self._assignors)
+
+    # --- classic requests to consumer groups: `ClassicProtocol` hands them on where `coordinates` says so
+
+    def coordinates(self, group_id: str) -> bool:
+        """Whether the group is a consumer group with members, so that classic members are members of that."""
         group = self._shard.groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id!r}")
-        return describe_group(group, self._world.image(), self._assignors)
+        return isinstance(group, ConsumerGroup) and not group.is_empty
+
+    def classic_join(self, command: JoinGroup, now: Instant, reply: Reply[Joined]) -> None:
+        """Let a classic member join, or take its next step; nobody waits for others."""
+        member_id = command.member_id or uuid_text(self._world.random.uuid())
+        before = self._member(command.group_id, member_id)
+        accepted = False
+
+        def decide() -> Decision[Joined]:
+            nonlocal accepted
+            if self._world.settings()[keys.GROUP_CONSUMER_MIGRATION_POLICY] == DISABLED:
+                raise Refused(
+                    ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                    f"the group {command.group_id!r} speaks the consumer protocol, and may not change it",
+                )
+            draft = Draft(self._group(command.group_id), self._circumstances())
+            told = consumer_classic.join(draft, command, member_id, self._max_size, self._world.image())
+            accepted = told.error is ErrorCode.NONE
+            return self._decided(draft, told)
+
+        self._run(command.group_id, decide, answering(Joined, reply), now)
+        member = self._member(command.group_id, member_id)
+        if accepted and member is not None:
+            self._heard_from(command.group_id, member_id, before, now)
+            self._watch.done(command.group_id, member_id, Wait.JOIN)
+            self._watch.expect(command.group_id, member, Wait.SYNC, now)
+
+    def classic_sync(self, command: SyncGroup, now: Instant, reply: Reply[Synced]) -> None:
+        """Give a classic member what it may have now."""
+
+        def decide() -> Decision[Synced]:
+            group = self._group(command.group_id)
+            told = consumer_classic.sync(group, command, self._world.image())
+            self._begin_session(group.id, group.members[command.member_id], now)
+            self._watch.done(group.id, command.member_id, Wait.SYNC)
+            return Decision((), told)
+
+        self._shard.machine.run(decide, answering(Synced, reply))
+
+    def classic_heartbeat(self, command: Heartbeat, now: Instant, reply: Reply[Heard]) -> None:
+        """Tell a classic member whether it is to join again, which it must then do in time."""
+
+        def decide() -> Decision[Heard]:
+            group = self._group(command.group_id)
+            told = consumer_classic.heartbeat(group, command)
+            member = group.members[command.member_id]
+            self._begin_session(group.id, member, now)
+            if told.error is not ErrorCode.NONE:
+                self._watch.expect(group.id, member, Wait.JOIN, now)
+            return Decision((), told)
+
+        self._shard.machine.run(decide, answering(Heard, reply))
+
+    def classic_leave(self, command: LeaveGroup, now: Instant, reply: Reply[Left]) -> None:
+        """Let members go, whichever protocol they speak."""
+
+        def decide() -> Decision[Left]:
+            draft = Draft(self._group(command.group_id), self._circumstances())
+            return self._decided(draft, consumer_classic.leave(draft, command))
+
+        self._run(command.group_id, decide, answering(Left, reply), now)
 
     # --- the state that records make
 
@@ -106,9 +193,7 @@ class ConsumerProtocol:
     def activated(self, now: Instant) -> None:
         """Begin time-outs: the log is read, and every member has its whole session to be heard from."""
         for group in self._groups():
-            for member in group.members.values():
-                self._begin_session(group.id, member, now)
-                self._watch.expect_revocation(group.id, None, member, now)
+            self._begin_sessions(group, now)
 
     def image_changed(self, changes: Changes) -> None:
         """Take note of topics that came, went or grew; groups follow at their members' next heartbeats."""
@@ -150,13 +235,47 @@ class ConsumerProtocol:
             self._topics = TopicView(self._world.image())
         return Circumstances(self._topics, self._world.clock.wall(), self._assignors)
 
+    def _group(self, group_id: str) -> ConsumerGroup:
+        group = self._shard.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id!r}")
+        return group
+
     def _draft(self, command: ConsumerHeartbeat) -> Draft:
+        """The group to change: as it is, new, or made of the classic one that it was so far."""
         group = self._shard.groups.get(command.group_id)
-        if isinstance(group, ConsumerGroup):
-            return Draft(group, self._circumstances())
-        if group is None and command.joins:
-            return Draft(ConsumerGroup(command.group_id), self._circumstances())
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {command.group_id!r}")
+        if isinstance(group, ConsumerGroup) or not command.joins:
+            return Draft(self._group(command.group_id), self._circumstances())
+        given = self._circumstances()
+        draft = Draft(ConsumerGroup(command.group_id), given)
+        if isinstance(group, ClassicGroup):
+            draft.precede(classic_tombstone(group.id))
+            draft.write(upgrade(group, given.topics, self._world.settings()))
+        return draft
+
+    def _decided(self, draft: Draft, reply: R) -> Decision[R]:
+        """What a draft has come to; a group that nobody but classic members are in becomes a classic one."""
+        after = draft.group
+        if not draft.records or not may_downgrade(after, self._world.settings()):
+            return Decision(tuple(draft.records), reply)
+        before = self._group(after.id)
+        # Members know the epoch from before, and rebalance from there with what they have.
+        classic = downgrade(after, before.epoch, self._world.image(), self._world.clock.wall())
+        return Decision((*before.tombstones(), classic), reply)
+
+    def _run(self, group_id: str, decide: Callable[[], Decision[R]], done: Done[R], now: Instant) -> None:
+        """Run a command that may change the group's type, and see to what follows from that."""
+        before = self._shard.groups.get(group_id)
+        self._shard.machine.run(decide, done)
+        after = self._shard.groups.get(group_id)
+        if isinstance(before, ClassicGroup) and isinstance(after, ConsumerGroup):
+            _log.info("group %r was a classic one and is a consumer group from now on", group_id)
+            self._begin_sessions(after, now)
+        elif isinstance(before, ConsumerGroup) and isinstance(after, ClassicGroup):
+            _log.info("group %r was a consumer group and is a classic one from now on", group_id)
+            for member_id in before.members:
+                self._watch.forget(group_id, member_id)
+            self._shard.classic.rebalancer.prepare(after, "it has become a classic group", now)
 
     def _heard_from(self, group_id: str, member_id: str, before: Member | None, now: Instant) -> None:
         member = self._member(group_id, member_id)
@@ -165,6 +284,11 @@ class ConsumerProtocol:
             return
         self._begin_session(group_id, member, now)
         self._watch.expect_revocation(group_id, before, member, now)
+
+    def _begin_sessions(self, group: ConsumerGroup, now: Instant) -> None:
+        for member in group.members.values():
+            self._begin_session(group.id, member, now)
+            self._watch.expect_revocation(group.id, None, member, now)
 
     def _begin_session(self, group_id: str, member: Member, now: Instant) -> None:
         classic = member.subscription.classic
@@ -184,11 +308,9 @@ class ConsumerProtocol:
             return
 
         def decide() -> Decision[None]:
-            group = self._shard.groups.get(late.group_id)
-            assert isinstance(group, ConsumerGroup), late
-            draft = Draft(group, self._circumstances())
+            draft = Draft(self._group(late.group_id), self._circumstances())
             consumer_heartbeat.remove(draft, [late.member_id])
-            return Decision(tuple(draft.records), None)
+            return self._decided(draft, None)
 
         def done(outcome: Refused | StorageError | None) -> None:
             if outcome is None:
@@ -198,7 +320,7 @@ class ConsumerProtocol:
             elif self._shard.machine.phase is Phase.ACTIVE:
                 self._watch.again(late, _RETRY_MS, now)
 
-        self._shard.machine.run(decide, done)
+        self._run(late.group_id, decide, done, now)
         if self._member(late.group_id, late.member_id) is None:
             self._watch.forget(late.group_id, late.member_id)
 
@@ -209,3 +331,15 @@ _REASONS = {
     Wait.JOIN: "it did not join again within its rebalance time-out",
     Wait.SYNC: "it did not ask for its assignment within its rebalance time-out",
 }
+
+
+def answering(kind: type[A], reply: Reply[A]) -> Done[A]:
+    """Hand a reply on; a refusal becomes the answer that says so."""
+
+    def done(outcome: A | Refused | StorageError) -> None:
+        if isinstance(outcome, Refused | StorageError):
+            reply(kind.refused(code_of(outcome)))
+        else:
+            reply(outcome)
+
+    return done

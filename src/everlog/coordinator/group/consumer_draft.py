@@ -51,6 +51,11 @@ class Draft:
             self.records.append(record)
             self._group.apply(record)
 
+    def precede(self, record: CoordinatorRecord) -> None:
+        """Begin with a record that concerns what the group was before, and not the group as it is."""
+        assert not self.records, self.records
+        self.records.append(record)
+
     def subscribe(self, member_id: str, told: Subscription) -> bool:
         """Take in what a member told of itself, and say whether targets are to be worked out anew."""
         old = self._group.members.get(member_id)

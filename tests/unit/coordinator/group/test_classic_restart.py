@@ -204,7 +204,8 @@ def test_a_group_that_is_removed_lets_go_of_all_who_want_something_of_it() -> No
     for one in tombstones:
         shard.shard.classic.apply(one)
 
-    assert parked.answer.error is ErrorCode.UNKNOWN_MEMBER_ID
+    # It becomes a consumer group, and its members are to join that.
+    assert parked.answer.error is ErrorCode.REBALANCE_IN_PROGRESS
     shard.pass_time(10 * REBALANCE_MS)
     assert shard.found() is None
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from everlog.coordinator.group.consumer_member import NO_PARTITIONS, MemberState
 from everlog.model.errors import ErrorCode
 from tests.unit.coordinator.group.consumer_shard import (

@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from everlog.coordinator.group.assignors import Assignor, Subscriber
 from everlog.coordinator.group.assignors.range import assign_ranges
 from everlog.coordinator.group.assignors.table import ASSIGNORS
 from everlog.coordinator.group.assignors.uniform import assign_uniformly
 from everlog.coordinator.group.consumer_member import Partitions, TopicIdPartition
 from everlog.model.ids import Uuid
-from hypothesis import given
-from hypothesis import strategies as st
 
 Members = dict[str, Subscriber]
 Counts = dict[Uuid, int]
@@ -62,7 +63,7 @@ def test_every_partition_with_a_subscriber_goes_to_one_of_them(
 
     assert shares.keys() == members.keys()
     given_out = Counter(one for share in shares.values() for one in share)
-    read = frozenset().union(*(member.topics for member in members.values()))
+    read = frozenset[Uuid]().union(*(member.topics for member in members.values()))
     assert given_out == Counter(
         TopicIdPartition(one, index) for one in counts.keys() & read for index in range(counts[one])
     )
