@@ -318,13 +318,14 @@ def test_a_member_of_an_old_generation_cannot_commit_in_a_transaction(world: Wor
     shard.groups.put(group)
     offset = new_offset(world, "orders", 0, 3)
 
+    assert committed(shard, "g", offset, member_id="m", epoch=2, producer=FIRST).only == [NONE]
     group.refusal = Refused(ErrorCode.STALE_MEMBER_EPOCH, "over")
     stale = committed(shard, "g", offset, member_id="m", epoch=1, producer=FIRST).refused
     nobody = committed(shard, "none", offset, member_id="m", epoch=1, producer=FIRST).refused
 
     assert (stale.code, nobody.code) == (ErrorCode.ILLEGAL_GENERATION, ErrorCode.ILLEGAL_GENERATION)
     assert group.heard == []
-    assert world.journal.record_count == 0
+    assert world.journal.record_count == 1
 
 
 def test_a_group_is_known_while_only_a_transaction_speaks_of_it(world: World) -> None:
@@ -332,6 +333,7 @@ def test_a_group_is_known_while_only_a_transaction_speaks_of_it(world: World) ->
 
     committed(shard, "g", new_offset(world, "orders", 0, 3), producer=FIRST)
     assert [group.id for group in shard.all_groups()] == ["g"]
+    assert shard.group("g") is not None
     world.journal.mark(shard.machine, FIRST, commit=False)
 
     assert shard.all_groups() == []
