@@ -27,6 +27,8 @@ _VOLATILE = [
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"), "TIME"),
     (re.compile(r"(?<![\w-])[A-Za-z0-9_-]{22}(?![\w-])"), "ID"),
     (re.compile(r'"timestamp": \d{13}'), '"timestamp": TIME'),
+    (re.compile(r"(?<=\()127\.0\.0\.1:\d+(?=\))"), "ADDRESS"),
+    (re.compile(r'"port": \d+'), '"port": PORT'),
     (re.compile(r"(?<= )3\.\d+\.\d+$", re.M), "PYTHON"),
 ]
 
