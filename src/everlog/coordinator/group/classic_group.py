@@ -230,7 +230,7 @@ class ClassicGroup:
         return CoordinatorRecord(CLASSIC_GROUP, _key(self.id), value, _VALUE_VERSION)
 
     def take_in(self, value: GroupMetadataValue) -> Changed:
-        """Become what a record says; members that stay keep what they know and wait for."""
+        """Become what a record says; members that stay know what they knew."""
         self.is_kept = True
         self.generation = value.generation
         self.protocol_type = value.protocol_type
@@ -244,12 +244,11 @@ class ClassicGroup:
         came: list[Member] = []
         self.members = Members()
         for kept in value.members:
+            said = _from_record(kept, value.protocol)
             member = before.pop(kept.member_id, None)
             if member is None:
-                member = _from_record(kept, value.protocol)
-                came.append(member)
-            member.assignment = kept.assignment
-            self.members.add(member)
+                came.append(said)
+            self.members.add(said if member is None else member.become(said))
         if value.leader in self.members:
             self.members.leader = value.leader
         self.state = State.STABLE if value.members else State.EMPTY
@@ -282,4 +281,5 @@ def _from_record(kept: MemberMetadata, protocol: str | None) -> Member:
         (kept.client_id, kept.client_host),
         (kept.session_timeout, rebalance_ms),
         (GroupProtocol(protocol or "", kept.subscription),),
+        kept.assignment,
     )

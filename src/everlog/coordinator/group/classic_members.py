@@ -67,6 +67,17 @@ class Member:
         """Whether it has asked something that is not answered: it need not send heartbeats then."""
         return self.parked_join is not None or self.parked_sync is not None
 
+    def become(self, said: "Member") -> "Member":
+        """Take over what a record says of this member, and go on as it."""
+        # A record has the protocol that was chosen alone; the member may know more.
+        if not set(said.protocols) <= set(self.protocols):
+            self.protocols = said.protocols
+        self.client_id, self.client_host = said.client_id, said.client_host
+        self.session_timeout_ms = said.session_timeout_ms
+        self.rebalance_timeout_ms = said.rebalance_timeout_ms
+        self.assignment = said.assignment
+        return self
+
     def metadata(self, protocol: str | None) -> bytes:
         """What it says about itself in a protocol; empty if it does not know that one."""
         for known in self.protocols:

@@ -170,6 +170,20 @@ def test_later_records_replace_what_earlier_ones_said() -> None:
     assert (shard.group.members.leader, shard.group.generation) == ("n", 8)
 
 
+def test_a_member_that_stayed_over_a_change_of_protocol_has_what_the_last_record_says() -> None:
+    shard = ClassicShard()
+    sticky, later = a_value(a_member("m")), a_value(a_member("m", 5), generation=8)
+    sticky.protocol = "sticky"
+    shard.journal.records += [a_record(sticky), a_record(later)]
+
+    shard.restart()
+
+    (member,) = shard.group.members
+    assert member.protocols == (GroupProtocol("range", b"topics"),)
+    assert member.rebalance_timeout_ms == 5
+    assert shard.join("m").answer.members[0].metadata == b"topics"
+
+
 def test_a_tombstone_removes_the_group() -> None:
     shard = ClassicShard()
     shard.journal.records += [a_record(a_value(a_member("m"))), a_record(None)]
