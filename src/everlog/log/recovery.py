@@ -246,9 +246,12 @@ class _Scan:
         return epochs
 
     def _follows(self, segment: Segment) -> bool:
-        if self._gaps_allowed:
-            return segment.base_offset >= self._expected
-        return segment.base_offset == self._expected
+        if segment.base_offset == self._expected:
+            return True
+        # Compaction takes records that are durable. Where none need be, the end of the segment before was
+        # lost, and a log that lost records and kept later ones would not be a beginning of what was written.
+        durable = segment.base_offset <= self._opening.recovery_point
+        return self._gaps_allowed and durable and segment.base_offset > self._expected
 
     def _recover(self, segment: Segment) -> bool:
         """Prove one segment and take in its batches; False if it had to be cut."""

@@ -544,6 +544,22 @@ def test_gaps_are_no_damage_after_the_policy_has_changed() -> None:
     assert not Opening().was_compacted
 
 
+def test_a_lost_end_of_a_segment_is_not_taken_for_a_gap() -> None:
+    machine = Compacted()
+    machine.put((b"a", b"1"))
+    machine.seal()
+    machine.directory.checkpoint()
+    machine.put((b"a", b"2"))
+    machine.log.roll()
+    machine.put((b"b", b"1"))
+    lost = machine.files.open(f"{PATH}/{file_name(1, '.log')}")
+    lost.truncate(0)  # As after a crash, which may keep a later file and not an earlier one.
+    machine.kill()
+
+    assert machine.contents() == {b"a": b"1"}
+    assert machine.log.end_offset == 1
+
+
 # What may come in between
 
 
