@@ -94,9 +94,9 @@ def describe(*, group_id: str, with_members: bool, verbose: bool, bootstrap: str
         lags = admin.lag(group)
     blocks: list[Block] = [_facts(group, lags)]
     if with_members and group.members:
-        blocks.append(_members_table(group.members, verbose=verbose))
-    blocks.append(_lag_table(lags, verbose=verbose) if lags else Line("no committed offsets"))
-    return Report(_group_shape(group, lags), blocks)
+        blocks.append(members_table(group.members, verbose=verbose))
+    blocks.append(lag_table(lags, verbose=verbose) if lags else Line("no committed offsets"))
+    return Report(group_shape(group, lags), blocks)
 
 
 def _total_lag(lags: Iterable[PartitionLag]) -> int | None:
@@ -126,7 +126,8 @@ def _facts(group: Group, lags: Sequence[PartitionLag]) -> Fields:
     return Fields([*pairs, ("lag", lag)])
 
 
-def _lag_table(lags: Iterable[PartitionLag], *, verbose: bool) -> Table:
+def lag_table(lags: Iterable[PartitionLag], *, verbose: bool) -> Table:
+    """A line for each partition: where the group is, how far behind, and who reads it."""
     header = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "CLIENT", "HOST"]
     rows: list[list[Cell]] = []
     for entry in lags:
@@ -151,7 +152,8 @@ def _lag_table(lags: Iterable[PartitionLag], *, verbose: bool) -> Table:
     return Table([*header, "MEMBER", "EPOCH", "METADATA"] if verbose else header, rows)
 
 
-def _members_table(members: Iterable[GroupMember], *, verbose: bool) -> Table:
+def members_table(members: Iterable[GroupMember], *, verbose: bool) -> Table:
+    """A line for each member."""
     header = ["CLIENT", "HOST", "INSTANCE", "PARTITIONS"]
     rows: list[list[Cell]] = []
     for member in members:
@@ -186,7 +188,8 @@ def _seconds(milliseconds: int | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000
 
 
-def _group_shape(group: Group, lags: Sequence[PartitionLag]) -> dict[str, object]:
+def group_shape(group: Group, lags: Sequence[PartitionLag]) -> dict[str, object]:
+    """A group as JSON shows it; docs/cli.md lists the fields."""
     return {
         "group": group.group_id,
         "state": group.state,
