@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from everlog.broker.internal_topics import InternalTopics
 from everlog.broker.markers import MarkerWriter
 from everlog.broker.shard_set import ShardSet
-from everlog.coordinator.group.shard import GroupShard
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.partitions import OFFSETS_TOPIC, TXN_TOPIC
 from everlog.coordinator.shards import ShardWorld
-from everlog.coordinator.txn.shard import TxnShard
 from everlog.metadata.delta import Changes
 from everlog.model.ids import Instant
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
+    from everlog.coordinator.group.shard import GroupShard
+    from everlog.coordinator.txn.shard import TxnShard
 
 
 class Coordinators:
@@ -29,14 +29,23 @@ class Coordinators:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self.internal_topics = InternalTopics(broker)
-        self.groups: ShardSet[GroupShard] = ShardSet(broker, OFFSETS_TOPIC, GroupShard)
+        self.groups: ShardSet[GroupShard] = ShardSet(broker, OFFSETS_TOPIC, self._make_group_shard)
         self.markers = MarkerWriter(broker)
         self.txns: ShardSet[TxnShard] = ShardSet(broker, TXN_TOPIC, self._make_txn_shard)
 
-    def _make_txn_shard(self, world: ShardWorld) -> TxnShard:
+    # Both are imported when the first is made: a broker serves records before anyone asks for a group.
+
+    def _make_group_shard(self, world: ShardWorld) -> "GroupShard":
+        from everlog.coordinator.group.shard import GroupShard
+
+        return GroupShard(world)
+
+    def _make_txn_shard(self, world: ShardWorld) -> "TxnShard":
+        from everlog.coordinator.txn.shard import TxnShard
+
         return TxnShard(replace(world, write_markers=self.markers.write_all))
 
-    def group_shard(self, group_id: str) -> GroupShard:
+    def group_shard(self, group_id: str) -> "GroupShard":
         """The shard that coordinates a group.
 
         Refused: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, or COORDINATOR_NOT_AVAILABLE, which also
@@ -44,7 +53,7 @@ class Coordinators:
         """
         return self.groups.get(group_id)
 
-    def txn_shard(self, transactional_id: str) -> TxnShard:
+    def txn_shard(self, transactional_id: str) -> "TxnShard":
         """The shard that coordinates a transactional id; Refused as `group_shard`."""
         return self.txns.get(transactional_id)
 
