@@ -34,8 +34,9 @@ def test_a_group_is_listed_and_described(name: str, way: Way, crowd: Crowd, driv
 
     until(lambda: admin.call("describe_group", group=group)["state"] == "Stable", 10.0, lambda: group)
     described = admin.call("describe_group", group=group)
-    shares = sorted(sorted(map(tuple, member["partitions"])) for member in described["members"])
-    assert shares == sorted(sorted(member.assignment) for member in crowd.members)
+    shares: list[list[list[object]]] = [member["partitions"] for member in described["members"]]
+    owned = [sorted(map(list, member.assignment)) for member in crowd.members]
+    assert sorted(map(sorted, shares)) == sorted(owned)
     (listed,) = (each for each in admin.call("list_groups") if each[0] == group)
     # Some clients tell of a listed group its name alone.
     assert listed[1:] in ([TYPES[way], "Stable"], ["", ""]), listed

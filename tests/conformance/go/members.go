@@ -113,7 +113,7 @@ func (m *member) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		fetches := m.client.PollFetches(ctx)
 		fetches.EachError(func(_ string, _ int32, err error) {
-			if !errors.Is(err, context.Canceled) {
+			if !errors.Is(err, context.Canceled) && !joinsAgain(err) {
 				m.failed(err)
 			}
 		})
@@ -130,6 +130,9 @@ func (m *member) run(ctx context.Context) {
 }
 
 func (m *member) changed(event string, partitions map[string][]int32) {
+	if len(partitions) == 0 && event != "assigned" {
+		return // It tells of the end of each turn of a rebalance, with nothing to revoke.
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.events = append(m.events, event)
@@ -228,8 +231,21 @@ func (m *member) close() error {
 	case <-time.After(10 * time.Second):
 		return fmt.Errorf("the poll did not end")
 	}
-	m.client.CloseAllowingRebalance()
+	// Closing leaves too, but does not wait for the answer.
+	m.client.AllowRebalance()
+	m.client.LeaveGroup()
+	m.client.Close()
 	return nil
+}
+
+// It tells the application of these and then joins again by itself.
+func joinsAgain(err error) bool {
+	for _, each := range []error{kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress} {
+		if errors.Is(err, each) {
+			return true
+		}
+	}
+	return false
 }
 
 func isolation(name string) kgo.IsolationLevel {
