@@ -42,6 +42,9 @@ def handle(broker: "Broker", request: OffsetDeleteRequest, exchange: Exchange) -
             partition.error_code = code
         exchange.answer(answer)
 
+    if not request.group_id:
+        done(Refused(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
+        return
     try:
         shard = broker.coordinators.group_shard(request.group_id)
     except Refused as refused:

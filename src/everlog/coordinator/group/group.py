@@ -126,11 +126,9 @@ class SimpleGroup:
         """Refuse whoever takes himself for a member."""
         if epoch < 0:
             return None
-        if member_id or instance_id is not None:
-            raise Refused(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"the group {self.id!r} has no members, found {member_id!r}"
-            )
-        raise Refused(ErrorCode.ILLEGAL_GENERATION, f"the group {self.id!r} has no generation, found {epoch}")
+        raise Refused(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"the group {self.id!r} has no members, found {member_id!r}"
+        )
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
         """Anybody may."""

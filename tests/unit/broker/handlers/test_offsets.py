@@ -262,6 +262,16 @@ def test_deleting_offsets_of_no_group_is_refused_as_a_whole() -> None:
     assert (answer.error_code, answer.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
 
+def test_the_empty_group_commits_and_fetches_as_it_always_could_and_deletes_nothing() -> None:
+    node, _ = a_node()
+
+    assert commit(node, a_commit("", "orders", (0, 5))) == [0]
+    assert committed_offset(node, "", "orders") == 5
+    refused = node.ask(an_offset_delete("", ("orders", 0)), 0, OffsetDeleteResponse)
+
+    assert refused.error_code == ErrorCode.INVALID_GROUP_ID
+
+
 def an_offset_delete(group: str, *places: tuple[str, int]) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(
         group_id=group,
