@@ -20,7 +20,9 @@ def handle(broker: "Broker", request: HeartbeatRequest, exchange: Exchange) -> N
     """Note that a member is alive, and tell it whether it has to join again."""
 
     def reply(heard: Heard) -> None:
-        exchange.answer(HeartbeatResponse(error_code=coordinator_code(heard.error)))
+        loading = heard.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        error = ErrorCode.NONE if loading else coordinator_code(heard.error)
+        exchange.answer(HeartbeatResponse(error_code=error))
 
     if not request.group_id:
         reply(Heard(ErrorCode.INVALID_GROUP_ID))
@@ -28,8 +30,7 @@ def handle(broker: "Broker", request: HeartbeatRequest, exchange: Exchange) -> N
     try:
         shard = broker.coordinators.group_shard(request.group_id)
     except Refused as refusal:
-        loading = refusal.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        reply(Heard(ErrorCode.NONE if loading else refusal.code))
+        reply(Heard(refusal.code))
         return
     command = Heartbeat(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
     shard.classic.heartbeat(command, broker.clock.now(), reply)

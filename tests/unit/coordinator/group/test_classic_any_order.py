@@ -1,9 +1,9 @@
 """Whatever members do, and whenever, a classic group stays whole (C2, C3, C4).
 
 Several clients join, sync, send heartbeats, leave, vanish and come back in any order, while time passes, the
-disk refuses, and the coordinator restarts. After each step: a generation has one leader, who is in it; all its
-members are told the same; every request is answered once at most; ids that were given out are bounded. When
-all is quiet, every request has been answered, and the group is stable or empty.
+disk refuses, and the coordinator restarts. After each step: a generation has one leader, who is in it; all
+its members are told the same; every request is answered once at most; ids that were given out are bounded.
+When all is quiet, every request has been answered, and the group is stable or empty.
 """
 
 from dataclasses import dataclass, field
