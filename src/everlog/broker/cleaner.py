@@ -37,9 +37,10 @@ RETRY_MS = 300_000
 class _Round:
     """A log under compaction."""
 
-    __slots__ = ("cleaning", "directory", "jobs", "next_at", "next_job")
+    __slots__ = ("began_at", "cleaning", "directory", "jobs", "next_at", "next_job")
 
-    def __init__(self, cleaning: Cleaning, directory: LogDirectory) -> None:
+    def __init__(self, cleaning: Cleaning, directory: LogDirectory, now: Instant) -> None:
+        self.began_at = now
         self.cleaning = cleaning
         self.directory = directory
         self.jobs: Generator[Job, int | CorruptDataError, None] = cleaning.jobs()
@@ -153,7 +154,7 @@ class Cleaner:
         )
         plan = clean_plan(self._world, log, part, memory)
         cleaning = Cleaning(log, plan, self._broker.clock, self._step_bytes())
-        self._rounds[log] = _Round(cleaning, directory)
+        self._rounds[log] = _Round(cleaning, directory, self._broker.clock.now())
         self._advance(self._rounds[log], None)
 
     def _step_bytes(self) -> int:
@@ -200,11 +201,12 @@ class Cleaner:
             finished.directory.clean_ends[log.partition] = cleaning.end_offset
             self._broker.checkpoint_start_offsets(lambda _durable: None)
             _log.info(
-                "%s is compacted up to offset %d: %d bytes of segments became %d",
+                "%s is compacted up to offset %d: %d bytes of segments became %d in %d ms",
                 log.partition,
                 cleaning.end_offset,
                 cleaning.bytes_before,
                 cleaning.bytes_after,
+                self._broker.clock.now() - finished.began_at,
             )
         self._over(log)
 
