@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pytest
 
-from tests.e2e.groups import member, poll
+from tests.e2e.groups import member, open_transaction, poll
 from tests.e2e.program import Ran, environment, everlog
 
 pytestmark = pytest.mark.e2e
@@ -362,3 +362,39 @@ def test_a_member_chooses_neither_partitions_nor_offsets(arguments: list[str], w
 
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.err
+
+
+def test_the_shell_completes_groups_of_the_cluster(everlog_bootstrap: str, topic: str) -> None:
+    group = f"g-{topic}"
+    reset(everlog_bootstrap, group, "--topic", topic, "--to-latest", "--execute")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "everlog.cli"],
+        env=environment(
+            EVERLOG_BOOTSTRAP=everlog_bootstrap,
+            _EVERLOG_COMPLETE="bash_complete",
+            COMP_WORDS=f"everlog group describe {group[:8]}",
+            COMP_CWORD="3",
+        ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert f"plain,{group}" in done.stdout.splitlines()
+
+
+def test_lag_of_a_group_that_has_consumed_a_transaction_is_none(
+    everlog_bootstrap: str, fresh_topic: FreshTopic
+) -> None:
+    name = fresh_topic()
+    everlog("topic", "create", name, bootstrap=everlog_bootstrap)
+    with open_transaction(everlog_bootstrap, f"txn-{name}", name, count=2) as producer:
+        producer.commit_transaction(PATIENCE_S)
+    # A consumer that commits by its last record stands before the marker, which is no record.
+    group = f"g-{name}"
+    reset(everlog_bootstrap, group, "--topic", name, "--to-offset", "2", "--execute")
+
+    shown = described(everlog_bootstrap, group)
+
+    assert (shown["lag"], shown["lag_seconds"]) == (1, 0.0)

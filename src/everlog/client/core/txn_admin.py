@@ -37,7 +37,6 @@ STATES = (
 )
 ONGOING = "Ongoing"
 NO_FILTER = -1
-FIRST_LIST_VERSION_WITH_DURATION = 1
 
 
 @dataclass(frozen=True, slots=True)
