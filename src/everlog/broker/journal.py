@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING
 
 from everlog.broker.replicas import Replica
 from everlog.coordinator.machine import ProducerStamp
+from everlog.coordinator.partitions import OFFSETS_TOPIC
 from everlog.log.partition import Origin
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import Offset, Timestamp
+from everlog.model.settings import broker_table as keys
 from everlog.records.batch import BatchView
 from everlog.records.builder import NewRecord, build_batch
+from everlog.records.compression import Codec
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
@@ -45,6 +48,7 @@ class ReplicaJournal:
         stamp = producer or _NO_PRODUCER
         raw = build_batch(
             [NewRecord(key, value, (), wall) for key, value in records],
+            codec=self._codec(),
             producer_id=stamp.producer_id,
             producer_epoch=stamp.epoch,
             transactional=producer is not None,
@@ -57,6 +61,11 @@ class ReplicaJournal:
         if replica.watchers:
             broker.parked.appended(replica, batch.size)
         return end
+
+    def _codec(self) -> Codec:
+        if self._replica.name.topic != OFFSETS_TOPIC:
+            return Codec.NONE
+        return Codec(self._broker.settings[keys.OFFSETS_TOPIC_COMPRESSION_CODEC])
 
     def when_committed(self, end: Offset, done: Callable[[StorageError | None], None]) -> None:
         """Call `done` once all below `end` is committed, which may be now; or with why it never will be."""

@@ -16,7 +16,7 @@ _STRIDE = 64
 """Records between two looks at the clock."""
 _MOST_STRIDES = 32
 """Where time stands still, a slice ends here."""
-_READ_BYTES = 64 * 1024
+_MOST_READ_BYTES = 64 * 1024
 
 
 class Loading:
@@ -26,10 +26,13 @@ class Loading:
     them: the state keeps them apart until then, as it did when they were written.
     """
 
-    def __init__(self, replica: Replica, machine: Machine, clock: Clock) -> None:
+    def __init__(
+        self, replica: Replica, machine: Machine, clock: Clock, read_bytes: int = _MOST_READ_BYTES
+    ) -> None:
         self._replica = replica
         self._machine = machine
         self._clock = clock
+        self._read_bytes = min(read_bytes, _MOST_READ_BYTES)
         self._next = Offset(0)
         """The first offset that was not read yet."""
         self._batches: Iterator[BatchView] = iter(())
@@ -79,7 +82,7 @@ class Loading:
         """Read the next bytes of the log; returns whether there were any."""
         log = self._replica.opened()
         self._next = max(self._next, log.start_offset)
-        found = log.read(self._next, _READ_BYTES, self._replica.high_watermark)
+        found = log.read(self._next, self._read_bytes, self._replica.high_watermark)
         if found is None:
             return False
         self._batches = whole_batches(found.read())

@@ -13,12 +13,13 @@ from everlog.broker.journal import ReplicaJournal
 from everlog.broker.loading import Loading
 from everlog.broker.replicas import Replica
 from everlog.coordinator.machine import ProducerStamp
-from everlog.coordinator.partitions import partition_for
+from everlog.coordinator.partitions import OFFSETS_TOPIC, TXN_TOPIC, partition_for
 from everlog.coordinator.shards import Shard, ShardWorld
 from everlog.metadata.delta import Changes
 from everlog.metadata.image import TopicImage
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
 from everlog.model.ids import Instant
+from everlog.model.settings import broker_table as keys
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
@@ -27,6 +28,11 @@ _log = logging.getLogger(__name__)
 
 RETRY_LOAD_MS = 30_000
 """How long a log that could not be read is left alone."""
+
+_LOAD_BYTES = {
+    OFFSETS_TOPIC: keys.OFFSETS_LOAD_BUFFER_SIZE,
+    TXN_TOPIC: keys.TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE,
+}
 
 S = TypeVar("S", bound=Shard)
 
@@ -202,7 +208,8 @@ class ShardSet(Generic[S]):
                 broker.producer_ids.take,
             )
         )
-        slot.loading = Loading(slot.replica, slot.shard.machine, broker.clock)
+        read_bytes = broker.settings[_LOAD_BYTES[self.topic]]
+        slot.loading = Loading(slot.replica, slot.shard.machine, broker.clock, read_bytes)
         self._queue.append(slot)
         broker.alarm.ring_by(broker.clock.now())
 

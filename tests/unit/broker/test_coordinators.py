@@ -270,6 +270,19 @@ def _only_record(raw: bytes) -> tuple[bytes, bytes]:
     return record.key, record.value
 
 
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_the_topic_is_written_in_the_codec_that_is_set_and_read_back(codec: int) -> None:
+    node = a_node(offsets_topic_compression_codec=str(codec), offsets_load_buffer_size="1")
+    find_coordinator(node)
+    for offset in (5, 6):
+        commit(node, a_commit("g", "orders", (0, offset), metadata="note"))
+
+    found = node.replica(OFFSETS_TOPIC, partition_for("g", 50)).opened().read(Offset(0), 1, Offset(1))
+    assert found is not None
+    assert batch_at(found.read()).codec == codec
+    assert committed_offset(restarted(node), "g", "orders") == 6
+
+
 def a_marker(producer: ProducerStamp, *, commit: bool) -> bytearray:
     kind = ControlType.COMMIT if commit else ControlType.ABORT
     return build_marker(kind, Producer(*producer), coordinator_epoch=0, timestamp=1)

@@ -431,6 +431,25 @@ OFFSETS_TOPIC_REPLICATION_FACTOR = _row(
 OFFSETS_TOPIC_SEGMENT_BYTES = _row(
     whole("offsets.topic.segment.bytes", 100 * MIB, "The segment size of __consumer_offsets.", 1, kind=INT)
 )
+OFFSETS_TOPIC_COMPRESSION_CODEC = _row(
+    whole(
+        "offsets.topic.compression.codec",
+        0,
+        "How batches of __consumer_offsets are compressed: 0 not at all, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        0,
+        4,
+        kind=INT,
+    )
+)
+OFFSETS_LOAD_BUFFER_SIZE = _row(
+    whole(
+        "offsets.load.buffer.size",
+        5 * MIB,
+        "The most bytes of __consumer_offsets read at once when it is loaded; never above 64 KiB here.",
+        1,
+        kind=INT,
+    )
+)
 OFFSETS_RETENTION_MINUTES = _row(
     whole(
         "offsets.retention.minutes",
@@ -578,6 +597,15 @@ TRANSACTION_STATE_LOG_SEGMENT_BYTES = _row(
         kind=INT,
     )
 )
+TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE = _row(
+    whole(
+        "transaction.state.log.load.buffer.size",
+        5 * MIB,
+        "The most bytes of __transaction_state read at once when it is loaded; never above 64 KiB here.",
+        1,
+        kind=INT,
+    )
+)
 TRANSACTION_STATE_LOG_REPLICATION_FACTOR = _row(
     whole(
         "transaction.state.log.replication.factor", 3, "The replicas of __transaction_state.", 1, kind=SHORT
@@ -659,6 +687,15 @@ NUM_IO_THREADS = _row(whole("num.io.threads", 8, "Threads that serve requests." 
 BACKGROUND_THREADS = _row(whole("background.threads", 10, "Threads for chores." + _UNUSED, 1, kind=INT))
 NUM_RECOVERY_THREADS_PER_DATA_DIR = _row(
     whole("num.recovery.threads.per.data.dir", 2, "Threads that recover logs." + _UNUSED, 1, kind=INT)
+)
+OFFSETS_COMMIT_TIMEOUT_MS = _row(
+    whole(
+        "offsets.commit.timeout.ms",
+        5_000,
+        "How long a commit waits for replicas. Taken for Kafka's sake: a single node has none to wait for.",
+        1,
+        kind=INT,
+    )
 )
 QUEUED_MAX_REQUESTS = _row(
     whole("queued.max.requests", 500, "Requests that wait for a thread." + _UNUSED, 1, kind=INT)
