@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 FUZZ_SECONDS ?= 600
+CHAOS_SECONDS ?= 300
+SIM_SEEDS ?= 20000
 KERNELS := $(wildcard src/everlog/*/*.c src/everlog/*/*/*.c)
 
-.PHONY: run test check format fuzz crash bench bench-quick messages clean help
+.PHONY: run test check format fuzz crash chaos sim bench bench-quick messages clean help
 .DEFAULT_GOAL := help
 
 help: ## show what can be made
@@ -35,6 +37,12 @@ fuzz: $(VENV)/.tests ## fuzz every reader of foreign bytes for FUZZ_SECONDS (600
 
 crash: $(VENV)/.tests ## crash-point enumeration with more histories and more ways to lose writes (minutes)
 	EVERLOG_CRASH_SEEDS=8 EVERLOG_CRASH_HISTORIES=40 $(BIN)/python -m pytest -n $(WORKERS) tests/crash
+
+sim: $(VENV)/.tests ## SIM_SEEDS (20000) simulated runs of a whole node with faults
+	EVERLOG_SIM_SEEDS=$(SIM_SEEDS) $(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_seeds.py
+
+chaos: $(VENV)/.tests ## kill, stop and pause a real broker under load for CHAOS_SECONDS (300), then check the history
+	$(BIN)/python -m tests.e2e.workloads.chaos --seconds $(CHAOS_SECONDS) $(ARGS)
 
 bench: $(VENV)/.tests ## measure beside Apache Kafka on this machine (about 25 minutes; ARGS= for options)
 	$(BIN)/python -m bench $(ARGS)

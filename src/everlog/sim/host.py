@@ -171,8 +171,8 @@ class Host:
         """Hand a request to the node."""
 
         def receive() -> None:
-            assert self.node is not None
-            if session.open:
+            # What was held during a pause may come after a crash that an earlier one of it has met.
+            if self.node is not None and session.open:
                 session.receive(memoryview(bytearray(frame))[4:])
                 self.node.broker.settle()
 

@@ -76,6 +76,7 @@ class Reader(Actor):
             wait_ms=self.chance.below(60),
             bytes_=self.chance.pick((1, 400, 1 << 20)),
         )
+        asked_at = self.now()
         try:
             answer = yield from ask(FetchResponse, request, version, "data")
         except Lost:
@@ -84,7 +85,7 @@ class Reader(Actor):
         if epoch != self._epoch:
             # What was read and not yet durable is gone, and others may be in its place.
             self._epoch = epoch
-            self.note(Kind.ASSIGN, Outcome.OK, self.now(), partitions=topic.names())
+            self.note(Kind.ASSIGN, Outcome.OK, asked_at, partitions=topic.names())
         polls: list[Polled] = []
         bounds: list[Bounds] = []
         for part in answer.responses[0].partitions if answer.responses else ():
