@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +82,7 @@ class Server:
 
 
 @contextmanager
-def everlog(home: Path) -> Iterator[Server]:
+def everlog(home: Path) -> Generator[Server]:
     """Everlog, by its own command line."""
     overrides = [part for key, value in SETTINGS.items() for part in ("--override", f"{key}={value}")]
     broker = brokers.start_up(home / "everlog", home / "everlog.err", *overrides)
@@ -93,7 +93,7 @@ def everlog(home: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def kafka(home: Path) -> Iterator[Server]:
+def kafka(home: Path) -> Generator[Server]:
     """Apache Kafka, as it is shipped."""
     port, directory = brokers.free_port(), home / "kafka"
     process = apache_kafka.start_broker(port, directory, SETTINGS)
@@ -223,8 +223,9 @@ def report(outcomes: list[Outcome]) -> None:
         rounds = outcome.rounds
         print(
             f"{outcome.name:14} {outcome.mb_per_s:7.0f} MB/s  {rounds.mb_before:7.0f} MB to "
-            f"{rounds.mb_after:5.0f} MB in {rounds.seconds:5.1f} s   peak {outcome.peak_mb:5.0f} MB (+{outcome.grown_mb:.0f})"
-            f"   others wait p99 {outcome.p99_ms:.1f} ms, max {outcome.slowest_ms:.1f} ms"
+            f"{rounds.mb_after:5.0f} MB in {rounds.seconds:5.1f} s   "
+            f"peak {outcome.peak_mb:5.0f} MB (+{outcome.grown_mb:.0f})   "
+            f"others wait p99 {outcome.p99_ms:.1f} ms, max {outcome.slowest_ms:.1f} ms"
         )
     if len(outcomes) == 2:
         print(f"ratio to Apache Kafka: {outcomes[0].mb_per_s / outcomes[1].mb_per_s:.2f}")
