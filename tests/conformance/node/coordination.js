@@ -88,6 +88,8 @@ class Transactor {
 
   async open() {
     await this.producer.connect()
+    // It takes over the id with the first transaction, so the first is begun here.
+    this.first = await this.producer.transaction()
     if (!this.consumer) return
     await this.consumer.connect()
     await this.consumer.subscribe({ topics: [this.terms.source], fromBeginning: true })
@@ -114,7 +116,8 @@ class Transactor {
   }
 
   async begin() {
-    this.transaction = await this.producer.transaction()
+    this.transaction = this.first ?? (await this.producer.transaction())
+    this.first = null
   }
 
   async send(topic, values) {
