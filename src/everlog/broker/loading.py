@@ -7,7 +7,7 @@ from everlog.coordinator.machine import Machine, ProducerStamp
 from everlog.log.replay import marker_of
 from everlog.model.ids import Instant, Offset
 from everlog.ports.clock import Clock
-from everlog.records.batch import BatchView, whole_batches
+from everlog.records.batch import whole_batches
 from everlog.records.reader import Record, read_records
 
 SLICE_MS = 4
@@ -17,6 +17,10 @@ _STRIDE = 64
 _MOST_STRIDES = 32
 """Where time stands still, a slice ends here."""
 _MOST_READ_BYTES = 64 * 1024
+
+
+_Piece = tuple[Record | None, ProducerStamp | None, bool]
+"""A record with the producer in whose transaction it is; or none, with a producer and whether it commits."""
 
 
 class Loading:
@@ -35,9 +39,10 @@ class Loading:
         self._read_bytes = min(read_bytes, _MOST_READ_BYTES)
         self._next = Offset(0)
         """The first offset that was not read yet."""
-        self._batches: Iterator[BatchView] = iter(())
-        self._records: Iterator[Record] = iter(())
-        self._producer: ProducerStamp | None = None
+        self._pieces: Iterator[_Piece] = iter(())
+        """What is left of the bytes that were read last."""
+        self._newest: dict[bytes, int] = {}
+        """Among these bytes, where the last record lies of each key of which no other counts."""
 
     def step(self) -> bool:
         """Replay for a few milliseconds; returns whether all is read, and the machine then serves.
@@ -54,29 +59,27 @@ class Loading:
         return False
 
     def _replay(self, most: int) -> bool:
-        """Replay so many records; returns whether there may be more."""
-        replay = self._machine.replay
-        while most > 0:
-            producer = self._producer
-            for record in self._records:
-                replay(record.key, record.value, Offset(record.offset), producer)
-                most -= 1
-                if most == 0:
-                    return True
-            batch = next(self._batches, None)
-            if batch is None:
-                if not self._read_on():
-                    return False
+        """Replay so many records, or read the next; returns whether there may be more."""
+        machine, newest = self._machine, self._newest
+        for record, producer, commit in self._pieces:
+            if record is None:
+                assert producer is not None
+                machine.replay_end(producer, commit)
+            elif (
+                producer is None
+                and record.value is not None
+                and record.key is not None
+                and newest.get(record.key, -1) > record.offset
+            ):
+                # Groups commit the same partitions over and over, and to read a record costs more than to
+                # know that another one follows. A tombstone is not left out: it also ends what is pending.
                 continue
-            self._next = Offset(batch.next_offset)
-            if batch.is_control:
-                self._end_transaction(batch)
-                continue
-            self._records = iter(read_records(batch))
-            self._producer = (
-                ProducerStamp(batch.producer_id, batch.producer_epoch) if batch.is_transactional else None
-            )
-        return True
+            else:
+                machine.replay(record.key, record.value, Offset(record.offset), producer)
+            most -= 1
+            if most == 0:
+                return True
+        return self._read_on()
 
     def _read_on(self) -> bool:
         """Read the next bytes of the log; returns whether there were any."""
@@ -85,10 +88,24 @@ class Loading:
         found = log.read(self._next, self._read_bytes, self._replica.high_watermark)
         if found is None:
             return False
-        self._batches = whole_batches(found.read())
+        pieces: list[_Piece] = []
+        for batch in whole_batches(found.read()):
+            self._next = Offset(batch.next_offset)
+            producer = None
+            if batch.is_transactional:
+                producer = ProducerStamp(batch.producer_id, batch.producer_epoch)
+            if not batch.is_control:
+                pieces.extend([(record, producer, False) for record in read_records(batch)])
+            elif (marker := marker_of(batch)) is not None:
+                pieces.append((None, producer, marker.commit))
+        self._pieces = iter(pieces)
+        counted = self._machine.last_wins
+        self._newest = {
+            record.key: record.offset
+            for record, producer, _ in pieces
+            if record is not None
+            and producer is None
+            and record.key is not None
+            and record.key[:2] in counted
+        }
         return True
-
-    def _end_transaction(self, batch: BatchView) -> None:
-        marker = marker_of(batch)
-        if marker is not None:
-            self._machine.replay_end(ProducerStamp(batch.producer_id, batch.producer_epoch), marker.commit)

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from everlog.coordinator.records import CoordinatorRecord, Kinds, decode_record, encode_body, encode_key
+from everlog.coordinator.records import (
+    CoordinatorRecord,
+    Kinds,
+    decode_record,
+    encode_body,
+    encode_key,
+    last_wins,
+)
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import Offset, Timestamp
 
@@ -83,6 +90,8 @@ class Machine:
         self._wall = wall
         self.coordinator_epoch = epoch
         """The leader epoch of the partition, by which a coordinator is told from those before it."""
+        self.last_wins = last_wins(kinds)
+        """How keys begin of which whoever replays may leave out all values but the last."""
         self.phase = Phase.LOADING
         # Replies on their way, oldest first: one that rests on records not yet committed must not be heard
         # before them, even where it wrote none itself.

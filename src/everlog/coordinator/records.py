@@ -30,10 +30,17 @@ class RecordKind(NamedTuple):
     key: type[Message]
     value: type[Message]
     max_value_version: int
+    last_wins: bool = False
+    """Whether a value may be passed over in replay where another record of its key follows."""
 
 
 Kinds = dict[int, RecordKind]
 """Record type to its messages."""
+
+
+def last_wins(kinds: Kinds) -> frozenset[bytes]:
+    """How keys begin of whose records the last one is all that counts."""
+    return frozenset(_TYPE.pack(number) for number, kind in kinds.items() if kind.last_wins)
 
 
 def encode_key(record: CoordinatorRecord) -> bytes:

@@ -7,6 +7,7 @@ import pytest
 
 from everlog.broker.loading import Loading
 from everlog.coordinator.group.offsets import CommitOffsets, NewOffset
+from everlog.coordinator.group.offsets_store import Place
 from everlog.coordinator.machine import Machine, ProducerStamp
 from everlog.coordinator.partitions import OFFSETS_TOPIC, TXN_TOPIC, partition_for
 from everlog.log.partition import Origin
@@ -19,6 +20,7 @@ from everlog.records.builder import NewRecord, build_batch
 from everlog.records.compression import Codec
 from everlog.records.control import ControlType, Producer, build_marker
 from everlog.records.reader import read_records
+from everlog.sim.chance import SimRandom
 from everlog.sim.faults import Fault, Kind
 from everlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from everlog.wire.messages.fetch import FetchResponse
@@ -155,21 +157,22 @@ def test_deleting_the_topic_closes_its_coordinators_and_the_next_is_made_anew() 
 
 def test_commands_are_refused_until_the_log_is_read_and_then_served() -> None:
     node = a_node()
+    node.create_topic("wide", 2500)
     find_coordinator(node)
-    for at in range(50):
-        commit(node, a_commit("g", "orders", *((partition, at) for partition in range(100))))
+    commit(node, a_commit("g", "wide", *((partition, partition) for partition in range(2500))))
 
     node.start()
     node.connect("PLAINTEXT")
-    node.broker.coordinators.start()
     assert commit(node, a_commit("g", "orders", (0, 1))) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
 
     node.pass_time(0)
-    assert committed_offset(node, "g", "orders", 99) == 49
+    assert committed_offset(node, "g", "wide", 2499) == 2499
 
 
 class Counting:
     """All of a machine that a loading asks for."""
+
+    last_wins: frozenset[bytes] = frozenset()
 
     def __init__(self) -> None:
         self.seen: list[int] = []
@@ -218,6 +221,53 @@ def test_a_slice_ends_when_its_time_is_up() -> None:
 
     assert not loading.step()
     assert len(slow.seen) == 64
+
+
+def test_of_commits_for_the_same_partition_only_the_last_is_looked_at() -> None:
+    node = a_node()
+    find_coordinator(node)
+    for at in range(50):
+        commit(node, a_commit("g", "orders", *((partition, at) for partition in range(3))))
+    counting = Counting()
+    counting.last_wins = node.broker.coordinators.group_shard("g").machine.last_wins
+    machine = cast(Machine, counting)  # It is asked for nothing else.
+    loading = Loading(node.replica(OFFSETS_TOPIC, partition_for("g", 50)), machine, node.clock)
+
+    while not loading.step():
+        pass
+
+    assert counting.seen == [147, 148, 149]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_left_out_makes_no_difference(seed: int) -> None:
+    node = a_node()
+    find_coordinator(node)
+    chance = SimRandom(f"history {seed}")
+    shard = node.broker.coordinators.group_shard("g")
+    index = partition_for("g", 50)
+    ignore: list[object] = []
+    for offset in range(120):
+        partition, producer = chance.below(3), ProducerStamp(chance.below(3), 0)
+        match chance.below(6):
+            case 0 | 1 | 2:
+                commit(node, a_commit("g", "orders", (partition, offset)))
+            case 3:
+                _commit_in_transaction(node, "g", partition, offset, producer)
+            case 4:
+                shard.offsets.delete("g", [("orders", partition)], ignore.append)
+            case _:
+                ends = chance.below(2) == 1
+                append(node, index, a_marker(producer, commit=ends))
+                shard.machine.end_transaction(producer, ends)
+
+    again = restarted(node).broker.coordinators.group_shard("g").offsets.store
+
+    assert again.of_group("g") == shard.offsets.store.of_group("g")
+    places = [Place("g", "orders", partition) for partition in range(3)]
+    assert [again.is_unstable(one) for one in places] == [
+        shard.offsets.store.is_unstable(one) for one in places
+    ]
 
 
 def test_what_somebody_asks_for_is_read_first() -> None:

@@ -58,8 +58,8 @@ CONSUMER_TYPES = frozenset(
 )
 
 GROUP_KINDS: Kinds = {
-    LEGACY_OFFSET: RecordKind(LegacyOffsetCommitKey, LegacyOffsetCommitValue, 0),
-    OFFSET: RecordKind(OffsetCommitKey, OffsetCommitValue, 4),
+    LEGACY_OFFSET: RecordKind(LegacyOffsetCommitKey, LegacyOffsetCommitValue, 0, last_wins=True),
+    OFFSET: RecordKind(OffsetCommitKey, OffsetCommitValue, 4, last_wins=True),
     CLASSIC_GROUP: RecordKind(GroupMetadataKey, GroupMetadataValue, 4),
     CONSUMER_GROUP: RecordKind(ConsumerGroupMetadataKey, ConsumerGroupMetadataValue, 0),
     CONSUMER_PARTITIONS: RecordKind(
