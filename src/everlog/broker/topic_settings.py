@@ -40,12 +40,14 @@ def _log_settings(settings: BrokerSettings, overrides: frozenset[tuple[str, str]
         return topic_value(row, own, layers)
 
     policy = value(rows.CLEANUP_POLICY)
+    max_lag_ms = value(rows.MAX_COMPACTION_LAG_MS)
     codec = value(rows.COMPRESSION_TYPE)
     level = _LEVELS.get(codec)
     segment_bytes = value(rows.INTERNAL_SEGMENT_BYTES)
     return LogSettings(
         segment_bytes=value(rows.SEGMENT_BYTES) if segment_bytes is None else segment_bytes,
-        segment_ms=value(rows.SEGMENT_MS),
+        # What is to be compacted by then must have been sealed by then.
+        segment_ms=min(value(rows.SEGMENT_MS), max_lag_ms) if "compact" in policy else value(rows.SEGMENT_MS),
         segment_jitter_ms=value(rows.SEGMENT_JITTER_MS),
         segment_index_bytes=value(rows.SEGMENT_INDEX_BYTES),
         index_interval_bytes=value(rows.INDEX_INTERVAL_BYTES),
@@ -56,7 +58,7 @@ def _log_settings(settings: BrokerSettings, overrides: frozenset[tuple[str, str]
         delete_retention_ms=value(rows.DELETE_RETENTION_MS),
         min_cleanable_dirty_ratio=value(rows.MIN_CLEANABLE_DIRTY_RATIO),
         min_compaction_lag_ms=value(rows.MIN_COMPACTION_LAG_MS),
-        max_compaction_lag_ms=value(rows.MAX_COMPACTION_LAG_MS),
+        max_compaction_lag_ms=max_lag_ms,
         max_message_bytes=value(rows.MAX_MESSAGE_BYTES),
         log_append_time=value(rows.MESSAGE_TIMESTAMP_TYPE) == "LogAppendTime",
         timestamp_before_max_ms=value(rows.MESSAGE_TIMESTAMP_BEFORE_MAX_MS),

@@ -109,6 +109,20 @@ def test_a_log_that_is_not_dirty_enough_waits() -> None:
     assert clean_end(node, "orders") == 5, "one dirty segment beside one clean one is a half"
 
 
+def test_a_record_is_compacted_when_it_has_waited_for_the_longest_lag() -> None:
+    node = SimulatedNode()
+    create(node, "orders", min_cleanable_dirty_ratio="1.0", max_compaction_lag_ms="3600000")
+    client = node.client()
+    produced(client, "orders", a_batch(b"1", timestamp=node.clock.wall()))
+    produced(client, "orders", a_batch(b"2", timestamp=node.clock.wall()))
+    pass_time(node, 3_600_000)
+    assert offsets(client, "orders") == [0, 1]
+    produced(client, "orders", a_batch(b"3", timestamp=node.clock.wall() + 1))
+    pass_time(node, 10 * BACKOFF_MS)
+
+    assert offsets(client, "orders") == [1, 2], "its segment was sealed for it"
+
+
 def test_the_cleaner_can_be_turned_off() -> None:
     node = SimulatedNode(log_cleaner_enable="false")
     create(node, "orders")
