@@ -13,6 +13,9 @@ from everlog.model.settings import broker_table as keys
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
 
+_LEAST_SEGMENT_BYTES = 1 << 20
+"""The smallest `segment.bytes` that a topic takes."""
+
 Done = Callable[[Refused | None], None]
 
 
@@ -63,7 +66,7 @@ def wanted_topic(name: str, settings: BrokerSettings, brokers: int) -> NewTopic:
             configs=(
                 ("cleanup.policy", "compact"),
                 ("compression.type", "producer"),
-                ("segment.bytes", str(settings[keys.OFFSETS_TOPIC_SEGMENT_BYTES])),
+                ("segment.bytes", _segment_bytes(settings[keys.OFFSETS_TOPIC_SEGMENT_BYTES])),
             ),
         )
     assert name == TXN_TOPIC, name
@@ -76,10 +79,15 @@ def wanted_topic(name: str, settings: BrokerSettings, brokers: int) -> NewTopic:
             ("cleanup.policy", "compact"),
             ("compression.type", "uncompressed"),
             ("min.insync.replicas", str(min(settings[keys.TRANSACTION_STATE_LOG_MIN_ISR], factor))),
-            ("segment.bytes", str(settings[keys.TRANSACTION_STATE_LOG_SEGMENT_BYTES])),
+            ("segment.bytes", _segment_bytes(settings[keys.TRANSACTION_STATE_LOG_SEGMENT_BYTES])),
             ("unclean.leader.election.enable", "false"),
         ),
     )
+
+
+def _segment_bytes(wanted: int) -> str:
+    """A broker may be told less than a topic may have, and there would be no coordinator at all then."""
+    return str(max(wanted, _LEAST_SEGMENT_BYTES))
 
 
 def _not_available(name: str, message: str) -> Refused:

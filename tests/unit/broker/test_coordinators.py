@@ -94,6 +94,13 @@ def test_the_topic_of_transactions_asks_for_no_more_replicas_than_it_has() -> No
     assert len(node.broker.image.topics[TXN_TOPIC].partitions) == 7
 
 
+def test_a_segment_size_below_what_a_topic_may_have_keeps_no_coordinator_away() -> None:
+    node = a_node(offsets_topic_segment_bytes="100")
+    find_coordinator(node)
+
+    assert node.broker.image.config(topic_resource(OFFSETS_TOPIC))["segment.bytes"] == str(1 << 20)
+
+
 def test_a_client_that_did_not_ask_first_begins_the_topic_and_tries_again() -> None:
     node = a_node()
 
@@ -414,6 +421,39 @@ def test_a_restart_with_thousands_of_commits_gives_the_same_offsets() -> None:
 
     expected = {f"group-{number % 60}": number for number in range(300)}
     assert {group: committed_offset(node, group, "orders", 9) for group in expected} == expected
+
+
+def test_a_compacted_log_gives_the_same_offsets_as_the_whole_one() -> None:
+    node = a_node(offsets_topic_num_partitions="1", log_cleaner_min_cleanable_ratio="0.01")
+    find_coordinator(node)
+    committing, aborting, leaving_open = (ProducerStamp(number, 0) for number in range(3))
+    for at in range(60):
+        commit(node, a_commit(f"g{at % 3}", "orders", (0, at), (1, at)))
+    node.replica(OFFSETS_TOPIC).opened().roll()
+    for group, producer in (("g0", committing), ("g1", aborting)):
+        _commit_in_transaction(node, group, 0, 1000, producer)
+        append(node, 0, a_marker(producer, commit=producer is committing))
+        node.broker.coordinators.marker_written(
+            TopicPartition(OFFSETS_TOPIC, 0), producer, producer is committing
+        )
+    for at in range(60, 120):
+        commit(node, a_commit("g2", "orders", (0, at), (1, at)))
+    node.replica(OFFSETS_TOPIC).opened().roll()
+    _commit_in_transaction(node, "g2", 0, 2000, leaving_open)
+    store = node.broker.coordinators.group_shard("g0").offsets.store
+    before = {group: store.of_group(group) for group in ("g0", "g1", "g2")}
+    size = node.replica(OFFSETS_TOPIC).opened().size
+
+    for _ in range(20):
+        node.pass_time(20_000)
+        node.aside.run_all()
+    assert node.replica(OFFSETS_TOPIC).opened().size < size / 2
+    restarted(node)
+
+    store = node.broker.coordinators.group_shard("g0").offsets.store
+    assert {group: store.of_group(group) for group in before} == before
+    assert (before["g0"]["orders"][0].offset, before["g1"]["orders"][0].offset) == (1000, 58)
+    assert store.is_unstable(Place("g2", "orders", 0))
 
 
 # --- what the partition says
