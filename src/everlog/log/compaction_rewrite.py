@@ -121,11 +121,10 @@ class CleanedWriter:
     def append(self, left: Buffer, batch: BatchView) -> None:
         """Take what is left of a batch. The bytes must stay as they are until they are written."""
         size = len(left)
-        written = batch if left is batch.raw else BatchView(memoryview(left))
+        timestamp = batch.max_timestamp if left is batch.raw else BatchView(memoryview(left)).max_timestamp
         last_offset = batch.last_offset
-        # An empty batch says how new its records were, and has none to be found by their time.
-        if written.count and written.max_timestamp > self._newest[0]:
-            self._newest = (written.max_timestamp, last_offset)
+        if timestamp > self._newest[0]:
+            self._newest = (timestamp, last_offset)
         if self._unindexed > self._interval_bytes:
             self._offsets.append(last_offset, self.size)
             self._times.append(*self._newest)

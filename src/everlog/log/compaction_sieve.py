@@ -125,9 +125,13 @@ class Sieve:
 
 
 def _emptied(batch: BatchView) -> bytearray:
-    """The header alone."""
+    """The header alone.
+
+    Kafka leaves the largest timestamp as it was. Then a time index would lead to a batch that has no such
+    record, which Kafka's own tools complain of, so it goes with the records here.
+    """
     attributes = batch.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
-    return _packed(batch, attributes, (_NO_TIMESTAMP, batch.max_timestamp), 0, b"")
+    return _packed(batch, attributes, (_NO_TIMESTAMP, _NO_TIMESTAMP), 0, b"")
 
 
 def _packed(

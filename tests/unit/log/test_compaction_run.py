@@ -336,7 +336,7 @@ def test_the_last_batch_of_a_live_producer_stays_if_empty() -> None:
 
     empty = machine.batches()[0]
     assert (empty.base_offset, empty.count, empty.producer_id, empty.base_sequence) == (1, 0, 7, 1)
-    assert (empty.base_timestamp, empty.max_timestamp) == (-1, NOON)
+    assert (empty.base_timestamp, empty.max_timestamp) == (-1, -1)
     for name in machine.files.names(PATH):
         if name.endswith(".snapshot"):
             machine.files.unlink(f"{PATH}/{name}")
@@ -779,3 +779,20 @@ def test_readers_of_the_old_segment_go_on() -> None:
     deletions.run()
     assert not [name for name in machine.files.names(PATH) if name.endswith(".deleted")]
     assert machine.contents() == {b"a": b"19"}
+
+
+def test_the_newest_record_is_found_where_newer_ones_are_gone() -> None:
+    machine = Compacted()
+    machine.put((b"a", b"1"))
+    machine.clock.advance(500)
+    machine.put((b"b", b"1"), sender=Sequenced(7, 0))
+    machine.clock.jump(-400)
+    machine.put((b"b", b"2"))
+    machine.seal_and_clean()
+    assert [batch.count for batch in machine.batches()] == [1, 0, 1]
+
+    for _ in range(2):
+        newest = machine.log.offset_of_max_timestamp(machine.log.end_offset)
+        assert newest is not None
+        assert newest[:2] == (2, NOON + 100)
+        machine.stop()
