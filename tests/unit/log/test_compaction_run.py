@@ -796,3 +796,19 @@ def test_the_newest_record_is_found_where_newer_ones_are_gone() -> None:
         assert newest is not None
         assert newest[:2] == (2, NOON + 100)
         machine.stop()
+
+
+def test_the_snapshots_that_stay_are_those_that_segments_begin_with() -> None:
+    machine = Compacted()
+    for n in range(40):
+        machine.put((b"a", b"%d" % n), (b"b%d" % (n % 5), b"x" * 10), sender=Sequenced(7, 2 * n))
+    machine.seal_and_clean()
+    machine.put((b"z", b"1"))
+    machine.seal_and_clean()
+    bases = [segment.base_offset for segment in machine.log.segments]
+    snapshots = [int(name[:20]) for name in machine.files.names(PATH) if name.endswith(".snapshot")]
+
+    assert len(bases) > 1
+    assert snapshots == [base for base in bases if base]
+    machine.kill()
+    assert machine.put((b"a", b"39"), (b"b4", b"x" * 10), sender=Sequenced(7, 78)).duplicate
