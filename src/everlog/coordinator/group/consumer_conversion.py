@@ -5,6 +5,8 @@ members stay in it and are spoken to as they are used to (`consumer_classic`). W
 speaks the consumer protocol has gone, the group is a classic one again, and its members rebalance.
 """
 
+import logging
+
 from everlog.coordinator.group import consumer_records as records
 from everlog.coordinator.group.classic_commands import GroupProtocol
 from everlog.coordinator.group.classic_group import ClassicGroup
@@ -28,10 +30,15 @@ from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
 from everlog.wire.messages.group_metadata_record import GroupMetadataKey
 
+_log = logging.getLogger(__name__)
+
 _NEVER = Timestamp(0)
 _UPGRADE = ("bidirectional", "upgrade")
 _DOWNGRADE = ("bidirectional", "downgrade")
 DISABLED = "disabled"
+_BUILT_IN_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+"""Assignors of clients that do not need what they write into an assignment: librdkafka's sticky one does,
+to find its last assignment again. Others, such as that of Kafka Streams, would be lost without it."""
 
 
 def classic_tombstone(group_id: str) -> CoordinatorRecord:
@@ -74,7 +81,7 @@ def _upgraded(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -
     metadata = member.metadata(group.protocol) or member.protocols[0].metadata
     try:
         told = read_subscription(metadata, image)
-        has = read_assignment(member.assignment, image)
+        has = read_assignment(member.assignment, image, user_data=group.protocol in _BUILT_IN_ASSIGNORS)
     except CorruptDataError as problem:
         raise _cannot(group, str(problem)) from problem
     return Member(
@@ -98,6 +105,7 @@ def _upgraded(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -
 
 
 def _cannot(group: ClassicGroup, problem: str) -> Refused:
+    _log.info("the classic group %r cannot become a consumer group: %s", group.id, problem)
     return Refused(
         ErrorCode.GROUP_ID_NOT_FOUND,
         f"the classic group {group.id!r} cannot become a consumer group: {problem}",

@@ -40,8 +40,11 @@ def read_subscription(raw: bytes, image: ClusterImage) -> ClassicSubscription:
     return ClassicSubscription(frozenset(read.topics), owned, read.rack_id)
 
 
-def read_assignment(raw: bytes, image: ClusterImage) -> Partitions:
-    """Read an assignment; CorruptDataError if that is none of a consumer's, or holds more than partitions."""
+def read_assignment(raw: bytes, image: ClusterImage, *, user_data: bool = False) -> Partitions:
+    """Read an assignment; CorruptDataError if that is none of a consumer's.
+
+    The same where it holds more than partitions, unless `user_data` says that this does not matter.
+    """
     if not raw:
         # A member that has joined and not synced yet.
         return frozenset()
@@ -51,7 +54,7 @@ def read_assignment(raw: bytes, image: ClusterImage) -> Partitions:
         )
     except (ProtocolError, error) as problem:
         raise CorruptDataError(f"a consumer's assignment cannot be read: {problem}") from problem
-    if read.user_data:
+    if read.user_data and not user_data:
         raise CorruptDataError("a consumer's assignment holds data of an assignor of its own")
     return _by_id(((one.topic, one.partitions) for one in read.assigned_partitions), image)
 

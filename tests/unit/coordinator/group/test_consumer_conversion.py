@@ -17,10 +17,12 @@ from everlog.coordinator.group.classic_commands import (
     SyncGroup,
 )
 from everlog.coordinator.group.classic_group import ClassicGroup
+from everlog.coordinator.group.consumer_commands import HeartbeatReply
 from everlog.coordinator.group.consumer_embedded import read_assignment, write_assignment
 from everlog.coordinator.group.consumer_member import NO_PARTITIONS, Partitions
 from everlog.model.errors import ErrorCode
 from everlog.wire.codec import encode_value
+from everlog.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from everlog.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition
 from tests.unit.coordinator.group.consumer_shard import (
     GROUP,
@@ -357,6 +359,23 @@ def test_a_group_whose_members_cannot_be_understood_cannot_be_upgraded() -> None
     new = Client(shard, "new", "t0")
 
     assert new.refusal(new.full()) == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(("assignor", "is_upgraded"), [("cooperative-sticky", True), ("stream", False)])
+def test_a_group_with_an_assignor_that_needs_its_own_data_cannot_be_upgraded(
+    assignor: str, is_upgraded: bool
+) -> None:
+    shard = a_shard(1)
+    (old,) = a_classic_group(shard, partitions_of(a_topic("t0")))
+    group = classic_group(shard)
+    group.protocol = assignor
+    member = group.members.get(old.id)
+    assert member is not None
+    message = ConsumerProtocolAssignment(user_data=b"state")
+    member.assignment = pack(">h", 0) + encode_value(message, 0)
+    new = Client(shard, "new", "t0")
+
+    assert isinstance(shard.send(new.full()), HeartbeatReply) == is_upgraded
 
 
 def test_a_classic_member_without_a_common_protocol_is_refused() -> None:
