@@ -184,6 +184,17 @@ def test_a_member_that_stayed_over_a_change_of_protocol_has_what_the_last_record
     assert shard.join("m").answer.members[0].metadata == b"topics"
 
 
+def test_the_leader_is_the_one_that_the_record_names() -> None:
+    shard = ClassicShard()
+    value = a_value(a_member("m"), a_member("n"))
+    value.leader = "n"
+    shard.journal.records.append(a_record(value))
+
+    shard.restart()
+
+    assert shard.group.members.leader == "n"
+
+
 def test_a_tombstone_removes_the_group() -> None:
     shard = ClassicShard()
     shard.journal.records += [a_record(a_value(a_member("m"))), a_record(None)]

@@ -230,3 +230,18 @@ def test_a_rebalance_time_out_of_nothing_does_not_make_the_coordinator_spin() ->
     shard.pass_time(10 * SESSION_MS)
 
     assert shard.group.state is State.EMPTY
+
+
+def test_a_coordinator_does_not_spin_over_static_members_that_allow_no_time_to_join() -> None:
+    shard = ClassicShard(group_initial_rebalance_delay_ms="0")
+    static = shard.join(instance_id="i", rebalance_ms=0).answer.member_id
+    shard.sync(static, 1, (static, b"all"), instance_id="i")
+    newcomer = shard.take_id()
+    shard.join(newcomer, rebalance_ms=0)
+    shard.leave(newcomer)
+
+    shard.pass_time(SESSION_MS - 1)
+    assert shard.group.state is State.PREPARING
+    shard.pass_time(1)
+
+    assert shard.group.is_empty

@@ -262,3 +262,27 @@ def test_a_static_member_comes_back_to_a_group_that_is_full() -> None:
 
     assert shard.join(instance_id="b").answer.error is ErrorCode.NONE
     assert shard.join(instance_id="c").answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_a_static_member_that_came_back_is_known_with_all_that_it_can_do() -> None:
+    shard = ClassicShard()
+    both = (GroupProtocol("range", b"t"), GroupProtocol("sticky", b"t"))
+    joined = shard.join(instance_id="a", protocols=both)
+    shard.pass_time(INITIAL_DELAY_MS)
+    shard.settle([joined.answer.member_id], 1)
+    assert shard.join(instance_id="a", protocols=both).answer.generation == 1
+
+    newcomer = shard.join(needs_member_id=False, protocols=both[1:])
+
+    assert newcomer.is_open, "they have sticky in common"
+
+
+def test_a_leader_that_comes_back_while_the_group_prepares_leads_it() -> None:
+    shard = ClassicShard()
+    _, other = a_static_group(shard, "a", "b")
+    shard.join(needs_member_id=False)
+    rejoin = shard.join(other, instance_id="b")
+
+    back = shard.join(instance_id="a")
+
+    assert back.answer.leader == back.answer.member_id == rejoin.answer.leader
