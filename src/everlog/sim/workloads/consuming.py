@@ -163,6 +163,9 @@ class Pipeline(GroupConsumer):
         if given is not None:
             sends = given
             taken = yield from self._producer.commit_offsets(membership, offsets)
+        if taken and self.chance.happens(8):
+            # The group goes on without us, and must not go on from offsets that this may yet change.
+            yield from self.pause(self.setting.session_ms * 2)
         ended = yield from self._producer.end(commit=taken and not self.chance.happens(15))
         self.note(
             Kind.TXN,
