@@ -16,6 +16,8 @@ from everlog.ports.files import Buffer, File, Files
 from everlog.records.batch import BatchView
 
 _NO_TIMESTAMP = -1
+MOST_SEGMENTS = 64
+"""How many segments make one at the most: each is some renames on the loop."""
 _INDEXES = (offset_index.SUFFIX, time_index.SUFFIX)
 
 
@@ -29,6 +31,7 @@ def grouped(sources: Sequence[Source], settings: LogSettings) -> list[tuple[Sour
         entries = source.size // max(settings.index_interval_bytes, 1) + 1
         fits = (
             bool(groups)
+            and len(groups[-1]) < MOST_SEGMENTS
             and log_bytes + source.size <= settings.segment_bytes
             and index_entries + entries <= most_entries
             and source.end_offset - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET

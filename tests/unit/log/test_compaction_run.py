@@ -11,6 +11,7 @@ import pytest
 from everlog.log import scan
 from everlog.log.appending import Origin
 from everlog.log.compaction import CleanerMemory
+from everlog.log.compaction_rewrite import MOST_SEGMENTS
 from everlog.log.compaction_run import LogChangedError
 from everlog.log.recovery import Opening
 from everlog.log.segment import file_name
@@ -436,6 +437,18 @@ def test_groups_are_bounded_by_the_index_size() -> None:
 
     assert machine.log.segment_count == 4, "two by two, and the active one"
     assert len(machine.contents()) == 6
+
+
+def test_groups_are_bounded_by_the_renames_that_they_take() -> None:
+    machine = Compacted(replace(COMPACT, segment_bytes=1 << 20, segment_index_bytes=1 << 20))
+    for n in range(MOST_SEGMENTS + 2):
+        machine.put((b"k%d" % n, b""))
+        machine.log.roll()
+    machine.sync()
+    machine.clean()
+
+    bases = [segment.base_offset for segment in machine.log.segments]
+    assert bases == [0, MOST_SEGMENTS, MOST_SEGMENTS + 2]
 
 
 def test_groups_are_bounded_by_relative_offsets() -> None:
