@@ -16,9 +16,11 @@ def heartbeat_interval_ms(members: int, max_rate: int, longest_ms: int, *, waits
     """The interval for one of `members` on this broker, of whom at most `max_rate` a second may come.
 
     Each is told at least `members / max_rate` seconds, so all together keep to that rate; where even the
-    longest interval is shorter than that, it is what holds. A rate of 0 leaves it at the longest.
+    longest interval is shorter than that, it is what holds. A rate of 0 leaves it at the longest. Intervals
+    are multiples of the shortest: not every member that comes should change them, which clients log.
     """
     if max_rate == 0:
         return longest_ms
     shortest_ms = WAITING_MS if waits else IDLE_MS
-    return min(longest_ms, max(shortest_ms, -(-members * 1000 // max_rate)))
+    multiple = max(1, -(-members * 1000 // (max_rate * shortest_ms)))
+    return min(longest_ms, multiple * shortest_ms)

@@ -487,6 +487,9 @@ GROUP_MAX_SESSION_TIMEOUT_MS = _row(
     )
 )
 GROUP_MAX_SIZE = _row(whole("group.max.size", INT_MAX, "The members that one group may have.", 1, kind=INT))
+_NO_GROUP_CONFIGS = (
+    " Taken for Kafka's sake: groups have no settings of their own yet, so it changes nothing."
+)
 GROUP_COORDINATOR_REBALANCE_PROTOCOLS = _row(
     words(
         "group.coordinator.rebalance.protocols",
@@ -509,7 +512,7 @@ GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS = _row(
     whole(
         "group.consumer.min.session.timeout.ms",
         45_000,
-        "The shortest session time-out of a consumer group.",
+        "The shortest session time-out of a consumer group." + _NO_GROUP_CONFIGS,
         1,
         kind=INT,
     )
@@ -518,7 +521,7 @@ GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS = _row(
     whole(
         "group.consumer.max.session.timeout.ms",
         60_000,
-        "The longest session time-out of a consumer group.",
+        "The longest session time-out of a consumer group." + _NO_GROUP_CONFIGS,
         1,
         kind=INT,
     )
@@ -537,7 +540,7 @@ GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS = _row(
     whole(
         "group.consumer.min.heartbeat.interval.ms",
         5_000,
-        "The shortest heartbeat interval that a consumer group can be given.",
+        "The shortest heartbeat interval that a consumer group can be given." + _NO_GROUP_CONFIGS,
         1,
         kind=INT,
     )
@@ -546,7 +549,7 @@ GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS = _row(
     whole(
         "group.consumer.max.heartbeat.interval.ms",
         15_000,
-        "The longest heartbeat interval that a consumer group can be given.",
+        "The longest heartbeat interval that a consumer group can be given." + _NO_GROUP_CONFIGS,
         1,
         kind=INT,
     )

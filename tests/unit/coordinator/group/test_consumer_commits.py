@@ -122,6 +122,12 @@ def test_all_members_together_keep_to_the_rate(members: int, waits: bool) -> Non
     assert members * 1000 / interval_ms <= 250
 
 
+def test_one_more_member_mostly_changes_no_interval() -> None:
+    intervals = {heartbeat_interval_ms(members, 250, 5000, waits=False) for members in range(1, 300)}
+
+    assert intervals == {300, 600, 900, 1200}
+
+
 def test_the_interval_never_exceeds_the_one_that_is_set() -> None:
     assert heartbeat_interval_ms(1_000_000, 250, 5000, waits=True) == 5000
     assert heartbeat_interval_ms(1, 250, 20, waits=False) == 20
