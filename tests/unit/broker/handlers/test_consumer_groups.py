@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe in all their versions, and the feature behind them (C3)."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe in all versions, and the feature behind them (C3)."""
 
 import pytest
 
@@ -22,7 +22,7 @@ GROUP = "readers"
 
 
 def a_node(**given: str) -> SimNode:
-    node = SimNode(**given)
+    node = SimNode(None, **given)
     node.create_topic("orders", 2)
     find_coordinator(node)
     return node
