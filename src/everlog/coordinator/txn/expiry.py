@@ -30,7 +30,7 @@ class Expiry:
         world: ShardWorld,
         machine: Machine,
         transactions: Mapping[str, Transaction],
-        time_out: Callable[[str], None],
+        time_out: Callable[[Transaction], None],
     ) -> None:
         self._world = world
         self._machine = machine
@@ -54,11 +54,6 @@ class Expiry:
             self.changed(txn.transactional_id, txn)
         self._clean_at = Instant(now + self._clean_interval_ms)
 
-    def is_timed_out(self, txn: Transaction) -> bool:
-        """Whether a transaction has been open for longer than its producer asked for."""
-        due = self._due.get(txn.transactional_id)
-        return txn.state is TxnState.ONGOING and due is not None
-
     def try_again(self, transactional_id: str) -> None:
         """A time-out could not be written down: come back to it."""
         txn = self._transactions.get(transactional_id)
@@ -70,17 +65,17 @@ class Expiry:
         for transactional_id in [one for one, due in self._due.items() if due <= now]:
             # Moved on first, so that it is not timed out twice while the first is on its way.
             self._due[transactional_id] = Instant(now + self._retry_ms)
-            self._time_out(transactional_id)
+            self._time_out(self._transactions[transactional_id])
         if self._clean_at is not None and self._clean_at <= now:
             self._clean_at = Instant(now + self._clean_interval_ms)
             self._forget_silent()
 
     def deadline(self) -> Instant | None:
         """When the first of it is due."""
-        due = min(self._due.values(), default=None)
-        if due is None or self._clean_at is None:
-            return due or self._clean_at
-        return min(due, self._clean_at)
+        times = list(self._due.values())
+        if self._clean_at is not None:
+            times.append(self._clean_at)
+        return min(times, default=None)
 
     @property
     def _clean_interval_ms(self) -> int:

@@ -19,7 +19,7 @@ from everlog.coordinator.txn.initiation import Initiated, InitProducerId
 from everlog.coordinator.txn.joining import AddPartitions
 from everlog.coordinator.txn.owed import OwedMarkers
 from everlog.coordinator.txn.patience import Patience
-from everlog.coordinator.txn.states import PREPARED
+from everlog.coordinator.txn.states import PREPARED, TxnState
 from everlog.coordinator.txn.transaction import TXN_KINDS, Transaction, exhausted, read_record
 from everlog.metadata.delta import Changes
 from everlog.model.errors import ErrorCode, Refused, StorageError
@@ -140,13 +140,14 @@ class TxnShard:
 
         self._run(decide, committed, fresh=self._needs_fresh(command.transactional_id))
 
-    def _time_out(self, transactional_id: str) -> None:
+    def _time_out(self, late: Transaction) -> None:
         """Abort a transaction that has been open for too long, and fence its producer."""
+        transactional_id = late.transactional_id
 
         def decide(fresh: ProducerId | None) -> Decision[ProducerStamp]:
             known = self._transactions.get(transactional_id)
-            if known is None or not self._expiry.is_timed_out(known):
-                return Decision((), ProducerStamp(-1, -1))
+            if known is None or known.state is not TxnState.ONGOING or not known.is_same_as(late):
+                return Decision((), late.client)  # It was ended while we waited for a producer id.
             wall = self.world.clock.wall()
             version = ending.EPOCH_BUMP_VERSION
             moved = ending.prepared(known, commit=False, version=version, fresh=fresh, wall=wall)

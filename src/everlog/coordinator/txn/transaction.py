@@ -74,6 +74,10 @@ class Transaction:
         """Whether a transaction is ongoing that its client has prepared, and left to a client after it."""
         return self.state is TxnState.ONGOING and self.next_producer_id != NO_PRODUCER
 
+    def is_same_as(self, other: "Transaction") -> bool:
+        """Whether both are one transaction at two times, and not one and the next."""
+        return (self.client, self.started_at) == (other.client, other.started_at)
+
     def moved(self, state: TxnState, wall: Timestamp) -> "Transaction":
         """The same in another state, that must be a legal one."""
         assert self.state in LEGAL_PREDECESSORS[state], (self, state)

@@ -12,6 +12,7 @@ from everlog.coordinator.txn.shard import TxnShard
 from everlog.coordinator.txn.states import TxnState
 from everlog.coordinator.txn.transaction import Transaction
 from everlog.model.errors import ErrorCode, Refused, StorageError
+from everlog.model.ids import ProducerId
 from everlog.model.topics import TopicPartition
 from tests.unit.coordinator.worlds import Replies, World
 
@@ -63,10 +64,20 @@ class Bench:
     def __init__(self, **settings: str) -> None:
         self.world = World(**settings)
         self.partitions = Partitions()
+        self.ids: list[Callable[[], None]] | None = None
+        """Requests for producer ids that wait to be carried out; None where each is at once."""
         self.shard = self._started()
 
     def _started(self, epoch: int = 0) -> TxnShard:
-        shard = TxnShard(replace(self.world.given(epoch), write_markers=self.partitions.write))
+        given = self.world.given(epoch)
+
+        def take_id(done: Callable[[ProducerId | Refused | StorageError], None]) -> None:
+            if self.ids is None:
+                given.take_producer_id(done)
+            else:
+                self.ids.append(lambda: given.take_producer_id(done))
+
+        shard = TxnShard(replace(given, write_markers=self.partitions.write, take_producer_id=take_id))
         self.world.journal.replay_into(shard.machine)
         shard.activated(self.world.clock.now())
         return shard

@@ -114,6 +114,24 @@ def test_a_timeout_in_the_last_epoch_gives_the_id_another_producer() -> None:
     assert bench.txn().producer == (1002, 0)
 
 
+def test_a_timeout_that_waits_for_a_producer_id_does_not_hit_the_next_transaction() -> None:
+    bench = Bench()
+    last = bench.init_at(LAST_CLIENT_EPOCH)
+    bench.added(last, version=0)
+    bench.ids = []
+    bench.pass_time(MINUTE_MS + 1)
+    (timed_out,) = bench.ids
+
+    # Meanwhile the client, which keeps its epoch in version 1, ends its transaction and begins another.
+    bench.ids = None
+    assert code(bench.ended(last, version=0)) is ErrorCode.NONE
+    bench.added(last, PAYMENTS, version=0)
+    timed_out()
+
+    assert bench.state() is TxnState.ONGOING
+    assert [marker.commit for _, marker in bench.partitions.written] == [True]
+
+
 # --- ids that nobody uses
 
 
