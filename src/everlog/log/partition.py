@@ -266,7 +266,10 @@ class PartitionLog:
                 f"the record batch has {batch.size} bytes, a segment holds {self._settings.segment_bytes}",
             )
         if self._active.size or last_offset - self._active.base_offset > MAX_RELATIVE_OFFSET:
-            self._roll(base_offset)
+            # A leader's compaction may have left a gap here. The new segment begins before it, where it can:
+            # then recovery takes a gap between segments for what it is, a segment that lost its end.
+            too_far = last_offset - self.end_offset > MAX_RELATIVE_OFFSET
+            self._roll(base_offset if too_far else self.end_offset)
         return self._active
 
     def _append_failed(self, error: OSError) -> NoReturn:

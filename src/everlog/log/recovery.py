@@ -248,10 +248,19 @@ class _Scan:
     def _follows(self, segment: Segment) -> bool:
         if segment.base_offset == self._expected:
             return True
+        if not self._gaps_allowed or segment.base_offset < self._expected:
+            return False
         # Compaction takes records that are durable. Where none need be, the end of the segment before was
         # lost, and a log that lost records and kept later ones would not be a beginning of what was written.
-        durable = segment.base_offset <= self._opening.recovery_point
-        return self._gaps_allowed and durable and segment.base_offset > self._expected
+        # But a replica's segment begins behind a gap that is too wide for it.
+        return segment.base_offset <= self._opening.recovery_point or self._begins_too_far(segment)
+
+    def _begins_too_far(self, segment: Segment) -> bool:
+        try:
+            first = next(scan.headers(segment.file, 0, segment.size), None)
+        except CorruptDataError:
+            return False
+        return first is not None and first.last_offset - self._expected > MAX_RELATIVE_OFFSET
 
     def _recover(self, segment: Segment) -> bool:
         """Prove one segment and take in its batches; False if it had to be cut."""
