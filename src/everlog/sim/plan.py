@@ -45,11 +45,16 @@ class Plan:
     internal_segment_bytes: int
     """Of the coordinators' own topics; 0 leaves them to be made at first use, with large segments."""
 
+    compacted: bool
+    """Whether the topic of transactions is compacted."""
+    delete_retention_ms: int
+
     def __str__(self) -> str:
         faults = ", ".join(f"{what} at {at}" for at, what in self.faults) or "no faults"
         clients = (
             f"{self.plain_appenders}+{self.idempotent_appenders} appenders, {self.readers} readers, "
-            f"{self.transactors} transactors, {self.members} {self.protocol} members, "
+            f"{self.transactors} transactors{' (compacted)' if self.compacted else ''}, "
+            f"{self.members} {self.protocol} members, "
             f"{self.pipelines} pipelines"
         )
         return f"seed {self.seed}: {self.crashes}; {self.weather}; {clients}; {faults}"
@@ -79,6 +84,8 @@ def draw(seed: int) -> Plan:
         protocol=chance.pick(("classic", "consumer")),
         pipelines=chance.below(3) if busy else 0,
         internal_segment_bytes=chance.pick((0, 0, 1_500, 6_000)),
+        compacted=chance.happens(40),
+        delete_retention_ms=chance.pick((100, 86_400_000)),
     )
 
 
@@ -115,6 +122,7 @@ def _settings(chance: SimRandom, crashes: Crashes) -> tuple[tuple[str, str], ...
         "group.consumer.min.heartbeat.interval.ms": "10",
         "group.consumer.heartbeat.interval.ms": "150",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+        "log.cleaner.backoff.ms": chance.pick(("100", "1000", "15000")),
         "log.flush.offset.checkpoint.interval.ms": chance.pick(("500", "60000")),
     }
     if crashes is Crashes.POWER_SYNCED:

@@ -34,18 +34,34 @@ class Cast:
         names += ["tx"] if plan.transactors else []
         names += ["out"] if plan.pipelines else []
         wanted = dict.fromkeys(names, (plan.partitions, configs))
+        if plan.transactors and plan.compacted:
+            compact = {
+                "cleanup.policy": "compact",
+                "min.cleanable.dirty.ratio": "0.01",
+                "delete.retention.ms": str(plan.delete_retention_ms),
+            }
+            wanted["tx"] = (plan.partitions, configs | compact)
         if plan.internal_segment_bytes and plan.transactors + plan.members + plan.pipelines:
-            small = {"cleanup.policy": "compact", "internal.segment.bytes": str(plan.internal_segment_bytes)}
+            small = {
+                "cleanup.policy": "compact",
+                "internal.segment.bytes": str(plan.internal_segment_bytes),
+                "min.cleanable.dirty.ratio": "0.01",
+            }
             wanted |= dict.fromkeys(("__consumer_offsets", "__transaction_state"), (2, small))
         return Setup("setup", self._setting, self._chance.fork("setup")).script(wanted)
 
     def promises(self) -> Promises:
         """What the history is held to."""
-        topics = self._setting.topics
-        if not self._plan.pipelines:
-            return Promises(ticks_per_ms=1000)
-        copy = PipelinePromise(_COPIERS, topics["log"].names(), topics["out"].names())
-        return Promises(ticks_per_ms=1000, pipelines=(copy,))
+        topics, plan = self._setting.topics, self._plan
+        pipelines: tuple[PipelinePromise, ...] = ()
+        if plan.pipelines:
+            pipelines = (PipelinePromise(_COPIERS, topics["log"].names(), topics["out"].names()),)
+        return Promises(
+            ticks_per_ms=1000,
+            pipelines=pipelines,
+            compacted=topics["tx"].names() if plan.transactors and plan.compacted else (),
+            delete_retention_ms=plan.delete_retention_ms,
+        )
 
     def scripts(self) -> Iterator[tuple[str, Script[None]]]:
         """Everybody that works while things break."""
@@ -74,7 +90,8 @@ class Cast:
         for number, name in enumerate(_names("transactor", self._plan.transactors)):
             transactor = Transactor(name, self._setting, self._chance.fork(name))
             transactional_id = "shared" if shared and number < 2 else name
-            yield name, transactor.transact(self._setting.topics["tx"], transactional_id, version)
+            keys = 6 if self._plan.compacted else 0
+            yield name, transactor.transact(self._setting.topics["tx"], transactional_id, version, keys)
 
     def final(self) -> Script[None]:
         """Read everything, after all is healed."""

@@ -265,8 +265,11 @@ class Transactions:
 class Transactor(Reader):
     """Writes to several partitions at once, reads before some of it, and aborts now and then."""
 
-    def transact(self, topic: Topic, transactional_id: str, version: int) -> Script[None]:
-        """Do transactions until told to stop."""
+    _keys = 0
+
+    def transact(self, topic: Topic, transactional_id: str, version: int, keys: int = 0) -> Script[None]:
+        """Do transactions until told to stop; with keys, so many of them are set and deleted."""
+        self._keys = keys
         yield from self.find_coordinator(transactional_id, 1)
         producer = Transactions(self, transactional_id, version, timeout_ms=1_500)
         positions = self._choose(topic)
@@ -311,8 +314,14 @@ class Transactor(Reader):
         first = self.chance.below(topic.partitions)
         return {
             (first + step) % topic.partitions: tuple(
-                with_digest(topic.names()[(first + step) % topic.partitions], self.value(), wall)
+                self._write(topic.names()[(first + step) % topic.partitions], wall)
                 for _ in range(1 + self.chance.below(2))
             )
             for step in range(count)
         }
+
+    def _write(self, partition: str, wall: int) -> Sent:
+        if not self._keys:
+            return with_digest(partition, self.value(), wall)
+        key, tombstone = f"k{self.chance.below(self._keys)}", self.chance.happens(15)
+        return with_digest(partition, self.value(), wall, key, tombstone=tombstone)
