@@ -558,19 +558,16 @@ def test_gaps_are_no_damage_after_the_policy_has_changed() -> None:
 
 
 def test_a_copy_of_a_compacted_log_is_found_again_with_its_gaps() -> None:
-    leader, follower = Compacted(), Compacted(replace(COMPACT, segment_bytes=250))
-    for n in range(20):
-        leader.put((b"a", b"%d" % n), (b"b%d" % (n % 7), b"x" * 30))
-    leader.seal_and_clean()
-    for batch in leader.batches():
-        copy = BatchView(memoryview(bytearray(batch.raw)))
+    follower = Compacted(replace(COMPACT, segment_bytes=250))
+    for offset in (3, 10, 20, 21, 40):
+        copy = a_keyed_batch([(b"k%d" % offset, b"x" * 90)], timestamp=NOON)
+        copy.stamp(offset, 0)
         follower.append(copy, origin=Origin.REPLICA)
     assert follower.log.segment_count > 2
-    assert follower.pairs() == leader.pairs()
     follower.kill()  # Before anything was synced.
 
     assert follower.log.report.cut_bytes == 0
-    assert follower.pairs() == leader.pairs()
+    assert follower.offsets() == [3, 10, 20, 21, 40]
 
 
 def test_a_lost_end_of_a_segment_is_not_taken_for_a_gap() -> None:
