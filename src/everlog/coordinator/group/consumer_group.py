@@ -286,17 +286,16 @@ class ConsumerGroup:
 
     def _apply_current(self, member_id: str, value: Message | None) -> None:
         old = self.members.get(member_id)
-        if old is None:
-            # Compaction may leave a member's tombstones without the member.
-            return
-        self._release(old)
         if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
-            member = records.read_current(old, value)
+            # In a compacted log, what a member has may lie before what it told of itself.
+            known = old or Member(member_id, Subscription(client_id="", client_host=""))
+            self._release(known)
+            self.members[member_id] = member = records.read_current(known, value)
             for partition in (*member.assigned, *member.pending_revocation):
                 self._owners[partition] = member_id
-        else:
-            member = Member(member_id, old.subscription, LEAVE_EPOCH, LEAVE_EPOCH)
-        self.members[member_id] = member
+        elif old is not None:
+            self._release(old)
+            self.members[member_id] = Member(member_id, old.subscription, LEAVE_EPOCH, LEAVE_EPOCH)
 
     def _release(self, member: Member) -> None:
         for partition in (*member.assigned, *member.pending_revocation):

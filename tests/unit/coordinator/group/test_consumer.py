@@ -13,7 +13,7 @@ from tests.unit.coordinator.group.consumer_shard import (
     partitions_of,
     settle,
 )
-from tests.unit.coordinator.worlds import a_topic
+from tests.unit.coordinator.worlds import KeptBatch, a_topic
 
 
 def test_the_first_member_has_all_partitions_at_once() -> None:
@@ -356,3 +356,19 @@ def test_the_shard_counts_its_members() -> None:
 
     assert shard.shard.consumer.member_count == 1
     assert shard.reload().consumer.member_count == 1
+
+
+def test_a_member_keeps_its_partitions_where_compaction_left_what_it_has_before_what_it_told() -> None:
+    shard = a_shard(2)
+    client = Client(shard, "a", "t0").join()
+    # It tells something else of itself, and so that record is the later one.
+    client.send(replace(client.full(), client_host="/192.0.2.7"))
+    before = shard.group().value()
+    last = {key: (at, value) for at, (key, value) in enumerate(shard.log())}
+    kept = sorted((at, key, value) for key, (at, value) in last.items())
+    shard.world.journal.batches = [KeptBatch(at, ((key, value),), None) for at, key, value in kept]
+
+    shard.restart()
+
+    assert shard.group().value() == before
+    assert not client.beat()

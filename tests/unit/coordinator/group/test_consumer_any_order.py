@@ -12,10 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from everlog.coordinator.group.consumer_commands import ConsumerHeartbeat, HeartbeatReply
 from everlog.coordinator.group.consumer_group import ConsumerGroup
 from everlog.coordinator.group.consumer_member import NO_PARTITIONS, Partitions, TopicIdPartition
+from everlog.coordinator.group.shard import GroupShard
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import Uuid
 from tests.unit.coordinator.group.consumer_shard import GROUP, REBALANCE_MS, ConsumerShard, partitions_of
-from tests.unit.coordinator.worlds import a_topic
+from tests.unit.coordinator.worlds import KeptBatch, World, a_topic
 
 TOPICS = ("t0", "t1", "t2")
 SUBSCRIPTIONS = st.frozensets(st.sampled_from(TOPICS), min_size=1)
@@ -236,7 +237,20 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def the_next_coordinator_sees_the_same(self) -> None:
-        group, after = self.group(), self.shard.reload()
+        self.check_same(self.shard.reload())
+
+    @invariant()
+    def the_next_coordinator_sees_the_same_in_a_compacted_log(self) -> None:
+        last = {key: (at, value) for at, (key, value) in enumerate(self.shard.log())}
+        world = World()
+        kept = sorted((at, key, value) for key, (at, value) in last.items())
+        world.journal.batches = [KeptBatch(at, ((key, value),), None) for at, key, value in kept]
+        shard = GroupShard(world.given())
+        world.journal.replay_into(shard.machine)
+        self.check_same(shard)
+
+    def check_same(self, after: GroupShard) -> None:
+        group = self.group()
         other = after.groups.get(GROUP)
         assert (group is None) == (other is None)
         if group is not None:
