@@ -165,7 +165,7 @@ def test_each_record_is_worked_on_exactly_once(broker: BrokerProcess, tmp_path: 
             process = brokers.start(
                 ["up", "--dir", str(tmp_path / "data"), "--port", str(port)], tmp_path / "errors"
             )
-            # librdkafka 2.16 loses track of offsets that it was to add when a connection broke, and hangs.
+            # librdkafka 2.16 hangs when it adds offsets over a connection that broke, with Apache Kafka too.
             producer = a_producer(process)
         if done >= 40:
             break
