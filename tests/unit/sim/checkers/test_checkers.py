@@ -268,6 +268,13 @@ def test_c15_lets_a_group_be_set_back_on_purpose() -> None:
     assert broken(commit(5, at=0), commit(2, at=10, reset=True), committed(1, at=20)) == {"C15"}
 
 
+def test_c15_a_commit_that_was_lost_on_the_way_may_arrive_late_and_the_group_go_on_from_there() -> None:
+    late = replace(commit(2, at=0), outcome=INFO, end=None)
+
+    assert broken(late, commit(5, at=10), committed(2, at=20), commit(3, at=30)) == set()
+    assert broken(late, commit(5, at=10), committed(3, at=20)) == {"C15"}
+
+
 def test_c15_a_commit_lies_behind_the_end() -> None:
     ends = replace(final(), bounds=(limits(5, 5),))
 
