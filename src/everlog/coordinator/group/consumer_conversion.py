@@ -77,10 +77,11 @@ def _check_upgrade(group: ClassicGroup, settings: BrokerSettings) -> None:
 
 
 def _upgraded(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -> Member:
-    # Before its first generation a group has no protocol; all of a member's say the same about topics.
-    metadata = member.metadata(group.protocol) or member.protocols[0].metadata
+    # The protocol that was chosen comes first, since it is the one that was read and that the member goes on
+    # with; before its first generation a group has none, and a member's own first choice is as good.
+    protocols = sorted(member.protocols, key=lambda one: one.name != group.protocol)
     try:
-        told = read_subscription(metadata, image)
+        told = read_subscription(protocols[0].metadata, image)
         has = read_assignment(member.assignment, image, user_data=group.protocol in _BUILT_IN_ASSIGNORS)
     except CorruptDataError as problem:
         raise _cannot(group, str(problem)) from problem
@@ -94,7 +95,7 @@ def _upgraded(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -
             topics=told.topics,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             classic=ClassicMetadata(
-                member.session_timeout_ms, tuple((one.name, one.metadata) for one in member.protocols)
+                member.session_timeout_ms, tuple((one.name, one.metadata) for one in protocols)
             ),
         ),
         group.generation,

@@ -361,6 +361,22 @@ def test_a_group_whose_members_cannot_be_understood_cannot_be_upgraded() -> None
     assert new.refusal(new.full()) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_the_protocol_that_was_chosen_is_the_one_that_counts() -> None:
+    shard = a_shard(2)
+    (old,) = a_classic_group(shard, partitions_of(a_topic("t0", 2)))
+    member = classic_group(shard).members.get(old.id)
+    assert member is not None
+    member.protocols = (GroupProtocol("mine", b""), *member.protocols)
+
+    new = Client(shard, "new", "t0").join()
+
+    classic = shard.group().members[old.id].subscription.classic
+    assert classic is not None
+    assert [name for name, _ in classic.protocols] == ["cooperative-sticky", "mine"]
+    new.leave()
+    assert classic_group(shard).protocol == "cooperative-sticky"
+
+
 @pytest.mark.parametrize(("assignor", "is_upgraded"), [("cooperative-sticky", True), ("stream", False)])
 def test_a_group_with_an_assignor_that_needs_its_own_data_cannot_be_upgraded(
     assignor: str, is_upgraded: bool
@@ -371,6 +387,7 @@ def test_a_group_with_an_assignor_that_needs_its_own_data_cannot_be_upgraded(
     group.protocol = assignor
     member = group.members.get(old.id)
     assert member is not None
+    member.protocols = (GroupProtocol(assignor, old.metadata()),)
     message = ConsumerProtocolAssignment(user_data=b"state")
     member.assignment = pack(">h", 0) + encode_value(message, 0)
     new = Client(shard, "new", "t0")
