@@ -27,7 +27,7 @@ from everlog.sim.workloads.membership import fetch_committed
 from everlog.sim.workloads.reader import FinalReader, Reader
 from everlog.sim.workloads.setup import Setup
 from everlog.sim.workloads.transactions import Transactor
-from tests.e2e.workloads.copies import Copier
+from tests.e2e.workloads.copies import HUNG, Copier
 from tests.e2e.workloads.sockets import SocketPlayer
 from tests.e2e.workloads.targets import SESSION_MS, Apache, Everlog, Target
 from tests.e2e.workloads.transfers import ACCOUNTS, AT_FIRST, Auditor, Table, Transfers
@@ -69,10 +69,11 @@ class Report:
             len(each.sends) for each in self.history.operations if each.outcome is Outcome.OK and each.sends
         )
         listed = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
+        hung = sum(each.note == HUNG for each in self.history.operations)
         faults = ", ".join(f"{count} {name}" for name, count in self.faults.items())
         return (
             f"{len(self.history.operations)} operations in {self.seconds:.0f} s, {acked} records acked, "
-            f"faults: {faults or 'none'}, {len(self.violations)} violations\n{listed}\n"
+            f"faults: {faults or 'none'}, {hung} clients hung, {len(self.violations)} violations\n{listed}\n"
             + "\n".join([summary(self.violations), *self.problems[:5]])
         )
 
@@ -113,7 +114,7 @@ class Chaos:
             self._break_things(seconds, kinds)
             self._stopping.set()
             for client in clients:
-                client.join(60)
+                client.join(30)
             self._play("final", self._final(), 90)
         finally:
             self._target.pause(on=False)

@@ -1,13 +1,13 @@
 """Plays a script over real sockets, in a thread of its own."""
 
 import socket
-import threading
 import time
 from typing import Any, assert_never
 
 from everlog.sim.script import Burst, Call, Lost, Script, Sleep
 from everlog.wire.codec import decode_response, encode_request
 from everlog.wire.message import Message
+from tests.e2e.workloads.worker import Worker
 
 
 class SocketPlayer:
@@ -15,28 +15,22 @@ class SocketPlayer:
 
     def __init__(self, name: str, script: Script[None], address: tuple[str, int]) -> None:
         self.name = name
-        self.error: BaseException | None = None
         self._script = script
         self._address = address
         self._channels: dict[str, socket.socket] = {}
         self._correlation_id = 0
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._worker = Worker(name, self._run)
 
     def start(self) -> None:
-        self._thread.start()
+        self._worker.start()
 
     def join(self, timeout_s: float) -> None:
         """Wait for its end, and raise what it raised."""
-        self._thread.join(timeout_s)
-        assert not self._thread.is_alive(), f"{self.name} did not come to an end within {timeout_s} s"
-        if self.error is not None:
-            raise self.error
+        self._worker.join(timeout_s)
 
     def _run(self) -> None:
         try:
             self._play()
-        except BaseException as error:  # noqa: BLE001  # told by join
-            self.error = error
         finally:
             for channel in list(self._channels):
                 self._close(channel)

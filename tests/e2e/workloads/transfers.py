@@ -1,6 +1,6 @@
 """Transactions by confluent-kafka: money moved between accounts, and a table that is compacted meanwhile."""
 
-import threading
+import time
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -11,6 +11,7 @@ from everlog.sim.script import Script
 from everlog.sim.workloads.actor import Actor, Setting, Topic
 from everlog.sim.workloads.content import a_record, digest
 from everlog.sim.workloads.reader import Reader
+from tests.e2e.workloads.worker import Worker
 
 _kafka: Any = import_module("confluent_kafka")
 ACCOUNTS = 5
@@ -23,29 +24,23 @@ class ConfluentTransactor(Actor):
     def __init__(self, name: str, setting: Setting, chance: SimRandom, bootstrap: str, topic: Topic) -> None:
         super().__init__(name, setting, chance)
         self.topic = topic
-        self.error: BaseException | None = None
         self._bootstrap = bootstrap
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._worker = Worker(name, self._run)
 
     def start(self) -> None:
-        self._thread.start()
+        self._worker.start()
 
     def join(self, timeout_s: float) -> None:
-        self._thread.join(timeout_s)
-        assert not self._thread.is_alive(), f"{self.name} did not come to an end within {timeout_s} s"
-        if self.error is not None:
-            raise self.error
+        """Wait for its end, and raise what it raised."""
+        self._worker.join(timeout_s)
 
     def writes(self) -> list[Sent]:
         """What one transaction writes."""
         raise NotImplementedError
 
     def _run(self) -> None:
-        try:
-            while not self.stopping:
-                self._life()
-        except BaseException as error:  # noqa: BLE001  # told by join
-            self.error = error
+        while not self.stopping:
+            self._life()
 
     def _life(self) -> None:
         """One producer, until something happens that it does not survive."""
@@ -67,10 +62,8 @@ class ConfluentTransactor(Actor):
         while not self.stopping:
             if not self._transaction(producer):
                 return
-            self.setting_pause()
-
-    def setting_pause(self) -> None:
-        threading.Event().wait(self.chance.below(20) / 1000)
+            # A few dozen a second: what counts is that some are always under way.
+            time.sleep(self.chance.below(20) / 1000)
 
     def _transaction(self, producer: Any) -> bool:
         """One transaction; False if the producer cannot go on."""

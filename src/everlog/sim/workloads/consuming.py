@@ -54,6 +54,9 @@ class GroupConsumer(Reader):
             if self.chance.happens(2):
                 # Away for longer than the group waits.
                 yield from self.pause(self.setting.session_ms * 3)
+                if self._positions and self._member.owned and self.chance.happens(50):
+                    # As one who does not know that it was away: a group that went on must refuse it.
+                    yield from self._commit()
         yield from self._member.leave()
 
     def _find_positions(self) -> Script[bool]:
