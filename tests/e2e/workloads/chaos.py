@@ -33,6 +33,8 @@ from tests.e2e.workloads.targets import SESSION_MS, Apache, Everlog, Target
 from tests.e2e.workloads.transfers import ACCOUNTS, AT_FIRST, Auditor, Table, Transfers
 
 _PARTITIONS = 3
+_END_S = 20.0
+"""How long clients may take to come to an end once they are told to."""
 _SMALL = {"segment.bytes": "1048576"}
 _TABLE = {
     "cleanup.policy": "compact",
@@ -113,8 +115,7 @@ class Chaos:
                 client.start()
             self._break_things(seconds, kinds)
             self._stopping.set()
-            for client in clients:
-                client.join(30)
+            self._wait_for(clients)
             self._play("final", self._final(), 90)
         finally:
             self._target.pause(on=False)
@@ -122,6 +123,14 @@ class Chaos:
         history = self.recorder.history()
         took = time.monotonic() - started
         return Report(history, check(history), self._setting.problems, took, dict(self._faults))
+
+    def _wait_for(self, clients: list[Client]) -> None:
+        start, deadline = self._setting.ticks(), time.monotonic() + _END_S
+        for client in clients:
+            client.join(max(1.0, deadline - time.monotonic()))
+        # Nobody wants anything meanwhile, so that nothing succeeds.
+        quiet = Operation("nemesis", Kind.FAULT, Outcome.OK, start, self._setting.ticks(), note="quiet")
+        self.recorder.add(quiet)
 
     def _play(self, name: str, script: Script[None], timeout_s: float) -> None:
         player = SocketPlayer(name, script, self._address)
