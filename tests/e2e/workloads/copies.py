@@ -39,9 +39,11 @@ class Copier(Actor):
     def join(self, timeout_s: float) -> None:
         """Wait for its end, and raise what it raised.
 
-        librdkafka 2.x can wait for ever in `send_offsets_to_transaction`, whatever time it was given, when
-        the broker goes down after AddOffsetsToTxn was answered: it has nothing under way then, and asks
-        nobody for anything. Such a client is left to itself; it never asked for its transaction's commit.
+        Some calls of `send_offsets_to_transaction` never return, whatever time they were given, in runs that
+        stop or kill the broker. Why is not known. In the one that was traced, AddOffsetsToTxn was answered
+        well, and the client sent nothing more for it, neither before the broker went down nor after. It was
+        seen with Everlog, and not in one run with Apache Kafka, which had fewer transactions. Such a client
+        is counted in the report and left to itself: it never asked for its transaction's commit.
         """
         if not self._worker.ended(timeout_s) and self._in_send_offsets is not None:
             start, parts = self._in_send_offsets
