@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "varint.h"
+
 /* Below this many bytes, handing the interpreter lock over costs more than the pass itself. */
 #define UNLOCK_BYTES (256 * 1024)
 
@@ -21,29 +23,6 @@ typedef struct {
     Py_ssize_t bad_at; /* where that record begins */
     int null_keys;
 } skim_result;
-
-/* Read a zigzag varint of at most `bits` bits at *at. Returns 0 and leaves *at anywhere if there is none. */
-static inline int read_varint(const uint8_t **at, const uint8_t *end, int bits, int64_t *value)
-{
-    const uint8_t *p = *at;
-    uint64_t raw = 0;
-    for (int shift = 0; shift < bits; shift += 7) {
-        if (p >= end)
-            return 0;
-        uint64_t byte = *p++;
-        uint64_t low = byte & 0x7F;
-        /* The last byte may only hold the bits that are left: 4 of 32, 1 of 64. */
-        if (shift + 7 > bits && low >> (bits - shift))
-            return 0;
-        raw |= low << shift;
-        if (byte < 0x80) {
-            *value = (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
-            *at = p;
-            return 1;
-        }
-    }
-    return 0;
-}
 
 /* Step over a length and as many bytes; -1 stands for null and is no error if `nullable`. */
 static inline int step_over(const uint8_t **at, const uint8_t *end, int nullable, int *null)

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "varint.h"
+
 #define UNLOCK_BYTES (8 * 1024)
 
 typedef struct {
@@ -37,27 +39,6 @@ typedef struct {
     const uint8_t *at, *end;
     int64_t count, base_offset, last_delta;
 } section;
-
-static inline int read_varint(const uint8_t **at, const uint8_t *end, int bits, int64_t *value)
-{
-    const uint8_t *p = *at;
-    uint64_t raw = 0;
-    for (int shift = 0; shift < bits; shift += 7) {
-        if (p >= end)
-            return 0;
-        uint64_t byte = *p++;
-        uint64_t low = byte & 0x7F;
-        if (shift + 7 > bits && low >> (bits - shift))
-            return 0;
-        raw |= low << shift;
-        if (byte < 0x80) {
-            *value = (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
-            *at = p;
-            return 1;
-        }
-    }
-    return 0;
-}
 
 static inline uint8_t *write_varint(uint8_t *p, int64_t value)
 {

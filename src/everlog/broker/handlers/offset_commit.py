@@ -6,14 +6,12 @@ the member epochs of the newer group protocol (KIP-848), 10 names topics by id.
 
 from typing import TYPE_CHECKING
 
-from everlog.broker.coordinator_errors import commit_error
 from everlog.broker.exchange import Exchange
-from everlog.coordinator.group.offsets import CommitOffsets, NewOffset
-from everlog.metadata.image import TopicImage
+from everlog.broker.offset_claims import OffsetClaims
+from everlog.coordinator.group.offsets import CommitOffsets
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.wire.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -27,44 +25,28 @@ _FIRST_WITH_IDS = 10
 
 def handle(broker: "Broker", request: OffsetCommitRequest, exchange: Exchange) -> None:
     """Commit what names a partition that exists, and answer for each partition."""
-    answer = OffsetCommitResponse()
-    new: list[NewOffset] = []
-    waiting: list[OffsetCommitResponsePartition] = []
-    for asked in request.topics:
-        topic = _topic(broker, asked, exchange.api_version)
-        answered = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
-        answer.topics.append(answered)
-        for one in asked.partitions:
-            partition = OffsetCommitResponsePartition(partition_index=one.partition_index)
-            answered.partitions.append(partition)
-            if topic is None or not 0 <= one.partition_index < len(topic.partitions):
-                partition.error_code = _unknown(topic, exchange.api_version)
-                continue
-            waiting.append(partition)
-            new.append(
-                NewOffset(
-                    topic.name,
-                    topic.id,
-                    one.partition_index,
-                    one.committed_offset,
-                    one.committed_leader_epoch,
-                    one.committed_metadata or "",
-                )
+    claims = OffsetClaims(broker, _answer, by_id=exchange.api_version >= _FIRST_WITH_IDS)
+    answer = OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=asked.name,
+                topic_id=asked.topic_id,
+                partitions=claims.add(asked.name, asked.topic_id, asked.partitions),
             )
-    if not new:
+            for asked in request.topics
+        ]
+    )
+    if not claims.offsets:
         exchange.answer(answer)
         return
 
     def done(reply: list[ErrorCode] | Refused | StorageError) -> None:
-        if isinstance(reply, Refused | StorageError):
-            reply = [commit_error(reply)] * len(waiting)
-        for partition, code in zip(waiting, reply, strict=True):
-            partition.error_code = code
+        claims.answered(reply)
         exchange.answer(answer)
 
     command = CommitOffsets(
         request.group_id,
-        tuple(new),
+        tuple(claims.offsets),
         request.member_id,
         request.group_instance_id,
         request.generation_id_or_member_epoch,
@@ -79,13 +61,5 @@ def handle(broker: "Broker", request: OffsetCommitRequest, exchange: Exchange) -
     shard.offsets.commit(command, done)
 
 
-def _topic(broker: "Broker", asked: OffsetCommitRequestTopic, version: int) -> TopicImage | None:
-    if version >= _FIRST_WITH_IDS:
-        return broker.image.topics_by_id.get(asked.topic_id)
-    return broker.image.topics.get(asked.name)
-
-
-def _unknown(topic: TopicImage | None, version: int) -> ErrorCode:
-    if topic is None and version >= _FIRST_WITH_IDS:
-        return ErrorCode.UNKNOWN_TOPIC_ID
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _answer(index: int) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=index)
