@@ -76,7 +76,7 @@ class Crowd:
         """How often each value has been read, by anyone."""
         return Counter(seen.value for member in self.everyone for seen in member.records)
 
-    def wait_shared(self, timeout_s: float = 20.0) -> float:
+    def wait_shared(self, timeout_s: float = 40.0) -> float:
         """Wait until each partition has one owner and the shares are even; return how long that took."""
         began = time.monotonic()
 
