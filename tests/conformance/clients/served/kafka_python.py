@@ -28,6 +28,10 @@ class Member:
         if terms["pattern"]:
             self._consumer.subscribe(pattern=f"^{terms['pattern']}", listener=listener)
         else:
+            # A poll whose time ends while its SyncGroup is under way loses the assignment for good (3.0.12).
+            # That takes a second join soon after the first, which a client that did not know the topics causes.
+            for topic in terms["topics"]:
+                self._consumer.partitions_for_topic(topic)
             self._consumer.subscribe(terms["topics"], listener=listener)
         self._thread = PollThread(self._poll, self._close)
 
