@@ -75,7 +75,8 @@ def a_node(**topic: str) -> tuple[SimulatedNode, dict[str, Uuid]]:
 def feed(node: SimulatedNode, client: Client, stream: bytes, *, runs: bool) -> list[int]:
     """Give what one read brought to the session as a connection does; returns the sizes of the runs."""
     data = memoryview(bytearray(stream))
-    at, taken = 0, []
+    at = 0
+    taken: list[int] = []
     try:
         while at < len(data) and client.open:
             after = client.session.receive_run(data, at, len(data)) if runs else at
@@ -129,7 +130,7 @@ def test_requests_that_came_together_are_one_write_and_one_answer() -> None:
 
 
 def split(frames: bytes) -> list[ProduceResponse]:
-    answers = []
+    answers: list[ProduceResponse] = []
     while frames:
         size = int.from_bytes(frames[:4], "big")
         _, answer = decode_response(0, 9, frames[4 : 4 + size])
@@ -190,11 +191,33 @@ def test_an_answer_that_is_still_owed_holds_a_run_back() -> None:
     assert len(client.frames) == 3
 
 
+def _batch(
+    count: int,
+    size: int,
+    codec: Codec,
+    producer: tuple[int, int, int] | None,
+    key: bytes | None,
+    flip: tuple[int, int] | None,
+    timestamp: int,
+) -> bytes:
+    raw = bytearray(
+        a_batch(
+            *[b"v" * size] * count,
+            keys=[key] * count,
+            timestamp=timestamp,
+            codec=codec,
+            producer=producer or (-1, -1, -1),
+        )
+    )
+    if flip is not None:
+        at, mask = flip
+        raw[at % len(raw)] ^= mask
+    return bytes(raw)
+
+
 SEQUENCES = st.sampled_from([0, 1, 2, 3, 4, 2**31 - 1])
 BATCHES = st.builds(
-    lambda count, size, codec, producer, key, flip, timestamp: _batch(
-        count, size, codec, producer, key, flip, timestamp
-    ),
+    _batch,
     st.integers(1, 3),
     st.integers(0, 300),
     st.sampled_from([Codec.NONE] * 6 + [Codec.GZIP]),
@@ -220,30 +243,6 @@ REQUESTS = st.lists(
 )
 
 
-def _batch(
-    count: int,
-    size: int,
-    codec: Codec,
-    producer: tuple[int, int, int] | None,
-    key: bytes | None,
-    flip: tuple[int, int] | None,
-    timestamp: int,
-) -> bytes:
-    raw = bytearray(
-        a_batch(
-            *[b"v" * size] * count,
-            keys=[key] * count,
-            timestamp=timestamp,
-            codec=codec,
-            producer=producer or (-1, -1, -1),
-        )
-    )
-    if flip is not None:
-        at, mask = flip
-        raw[at % len(raw)] ^= mask
-    return bytes(raw)
-
-
 TOPICS: list[dict[str, str]] = [
     {},
     {},
@@ -259,7 +258,7 @@ TOPICS: list[dict[str, str]] = [
 @settings(max_examples=150, deadline=None)
 @given(REQUESTS, st.sampled_from(TOPICS))
 def test_a_run_does_what_its_requests_do_one_by_one(requests: list[Request], topic: dict[str, str]) -> None:
-    outcomes = []
+    outcomes: list[tuple[bytes, bool, dict[str, bytes]]] = []
     for runs in (False, True):
         node, ids = a_node(**topic)
         client = node.client()

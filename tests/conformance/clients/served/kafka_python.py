@@ -29,7 +29,7 @@ class Member:
             self._consumer.subscribe(pattern=f"^{terms['pattern']}", listener=listener)
         else:
             # A poll whose time ends while its SyncGroup is under way loses the assignment for good (3.0.12).
-            # That takes a second join soon after the first, which a client that did not know the topics causes.
+            # That takes a second join soon after the first, as by a client that did not know the topics.
             for topic in terms["topics"]:
                 self._consumer.partitions_for_topic(topic)
             self._consumer.subscribe(terms["topics"], listener=listener)
