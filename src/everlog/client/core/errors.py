@@ -3,7 +3,8 @@
 EverlogError
 ├── Unreachable     no connection, or it broke: another broker or another try may do
 ├── TimedOut        no answer in time; whether the request was carried out is not known
-└── Unsupported     the broker does not speak the version or the API that is needed
+├── Unsupported     the broker does not speak the version or the API that is needed
+└── Closed          the client that was called is closed
 """
 
 from everlog.model.errors import ErrorCode, EverlogError, Refused
@@ -25,6 +26,10 @@ class Unsupported(EverlogError):
     """The broker does not serve an API, or no version of it that we speak."""
 
     peer_at_fault = True
+
+
+class Closed(EverlogError):
+    """A client was used after it was closed, or was closed meanwhile."""
 
 
 def error_code(number: int) -> ErrorCode:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from everlog.client.core.errors import error_code, refusal
-from everlog.model.errors import ErrorCode
+from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import NO_UUID, Uuid
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.metadata import (
@@ -113,6 +113,10 @@ class ClusterView:
         }
         return ClusterView(answer.cluster_id, answer.controller_id, brokers, topics)
 
+    def with_broker(self, broker: Broker) -> "ClusterView":
+        """Take in a broker that another answer named, such as a coordinator."""
+        return replace(self, brokers={**self.brokers, broker.node_id: broker})
+
     def with_new_leader(self, place: TopicPartition, leader: int, leader_epoch: int) -> "ClusterView":
         """Take in the leader that a produce or fetch answer named (KIP-951), if it is news and reachable."""
         partition = self.partition(place)
@@ -128,6 +132,22 @@ def metadata_request(topics: Iterable[str] | None, *, auto_create: bool = False)
     """Ask for some topics, for none (brokers only), or with None for all."""
     wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     return MetadataRequest(topics=wanted, allow_auto_topic_creation=auto_create)
+
+
+def topic_problem(view: ClusterView, name: str) -> Refused | None:
+    """Why a topic cannot be used, if it cannot."""
+    topic = view.topics.get(name)
+    if topic is None:
+        return refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic", f"topic {name!r}")
+    if topic.error is not ErrorCode.NONE:
+        said = "no such topic" if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else None
+        return refusal(topic.error, said, f"topic {name!r}")
+    leaderless = sorted(index for index, part in topic.partitions.items() if part.leader not in view.brokers)
+    if leaderless or not topic.partitions:
+        return refusal(
+            ErrorCode.LEADER_NOT_AVAILABLE, f"partitions {leaderless} have no leader", f"topic {name!r}"
+        )
+    return None
 
 
 def _topic(answer: MetadataResponseTopic, known: Topic | None) -> Topic:

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from everlog.client.core.addresses import parse_bootstrap
-from everlog.client.core.errors import TimedOut, Unreachable, refusal
-from everlog.client.core.metadata import ClusterView, Topic, metadata_request
+from everlog.client.core.errors import TimedOut, Unreachable
+from everlog.client.core.metadata import ClusterView, Topic, metadata_request, topic_problem
 from everlog.client.core.retry import Backoff
 from everlog.client.sync.connection import Connection
 from everlog.model.errors import ErrorCode, EverlogError, Refused
@@ -102,7 +102,7 @@ class Cluster:
             problem: Refused | None = None
             view = self.refresh(names, auto_create=auto_create)
             for name in names:
-                problem = problem or _problem(view, name)
+                problem = problem or topic_problem(view, name)
             if problem is None:
                 return [view.topics[name] for name in names]
             waits = auto_create or problem.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -134,19 +134,3 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _problem(view: ClusterView, name: str) -> Refused | None:
-    """Why a topic cannot be used, if it cannot."""
-    topic = view.topics.get(name)
-    if topic is None:
-        return refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic", f"topic {name!r}")
-    if topic.error is not ErrorCode.NONE:
-        said = "no such topic" if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else None
-        return refusal(topic.error, said, f"topic {name!r}")
-    leaderless = sorted(index for index, part in topic.partitions.items() if part.leader not in view.brokers)
-    if leaderless or not topic.partitions:
-        return refusal(
-            ErrorCode.LEADER_NOT_AVAILABLE, f"partitions {leaderless} have no leader", f"topic {name!r}"
-        )
-    return None
