@@ -77,7 +77,7 @@ def wrong(name: str, value: object, expected: str) -> ConfigError:
 
 def addresses_of(name: str, value: Any) -> str:
     """Bootstrap servers: `host:port[,host:port…]`, or a sequence of `host:port`."""
-    entries = cast("list[object]", list(value)) if isinstance(value, list | tuple) else [value]
+    entries = list(cast("list[object]", value)) if isinstance(value, list | tuple) else [value]
     joined = ",".join(str(entry) for entry in entries)
     if not joined or not all(isinstance(entry, str) for entry in entries):
         raise wrong(name, joined, "host:port[,host:port…]")

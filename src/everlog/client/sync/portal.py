@@ -82,12 +82,16 @@ class Portal:
         loop.call_soon(self._ready.set)
         try:
             loop.run_forever()
-            left = asyncio.all_tasks(loop)
-            for task in left:
-                task.cancel()
-            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            loop.run_until_complete(_end_tasks())
         finally:
             loop.close()
+
+
+async def _end_tasks() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 async def call_back(action: Callable[[], Result]) -> Result:
