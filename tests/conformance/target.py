@@ -1,5 +1,6 @@
 """A broker of a test module's own, which can be killed and started again on the same port and data."""
 
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,6 +43,14 @@ class Target(Protocol):
         """End it cleanly, if it runs."""
         ...
 
+    def pause(self) -> None:
+        """Freeze it, as a machine that swaps does; connections stay open."""
+        ...
+
+    def resume(self) -> None:
+        """Let it go on, if it is paused."""
+        ...
+
 
 class Everlog:
     """Everlog by its command line."""
@@ -65,6 +74,14 @@ class Everlog:
     def stop(self) -> None:
         if self._broker is not None and self._broker.process.poll() is None:
             self._broker.stop()
+
+    def pause(self) -> None:
+        assert self._broker is not None
+        self._broker.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self._broker is not None and self._broker.process.poll() is None:
+            self._broker.process.send_signal(signal.SIGCONT)
 
 
 class ApacheKafka:
@@ -90,3 +107,11 @@ class ApacheKafka:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait(30)
+
+    def pause(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGCONT)

@@ -1,0 +1,74 @@
+"""The broker that the public clients are tested against: Everlog, or with `--broker apache` Apache Kafka."""
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests import apache_kafka
+from tests.client.log_reading import create_topic
+from tests.conformance.target import SETTINGS, ApacheKafka, Everlog, Target
+
+
+class NewTopic(Protocol):
+    """Creates a topic of a name that no other test uses, and returns the name once it is served."""
+
+    def __call__(self, partitions: int = 1, **config: str) -> str: ...
+
+
+def _make_target(request: pytest.FixtureRequest, directory: Path) -> Target:
+    if request.config.getoption("--broker") == "apache":
+        if isinstance(jars := apache_kafka.classpath(), apache_kafka.Unavailable):
+            pytest.skip(jars.reason)
+        return ApacheKafka(directory, SETTINGS)
+    return Everlog(directory, SETTINGS)
+
+
+@pytest.fixture(scope="session")
+def is_apache(request: pytest.FixtureRequest) -> bool:
+    """Whether the broker is Apache Kafka."""
+    return bool(request.config.getoption("--broker") == "apache")
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Target]:
+    """A broker for all tests, with short time-outs of groups. Do not kill it: others use it."""
+    target = _make_target(request, tmp_path_factory.mktemp("broker"))
+    target.start()
+    yield target
+    target.stop()
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker: Target) -> str:
+    """Where the session's broker listens."""
+    return broker.bootstrap
+
+
+@pytest.fixture
+def victim(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Target]:
+    """A broker of the test's own, which it may kill, pause and start again."""
+    target = _make_target(request, tmp_path)
+    target.start()
+    yield target
+    target.resume()
+    target.stop()
+
+
+@pytest.fixture
+def new_topic(bootstrap: str, fresh_topic: Callable[[], str]) -> NewTopic:
+    """Create topics on the session's broker: `new_topic(3)`; config keys with `_` for the dots."""
+    return topic_maker(bootstrap, fresh_topic)
+
+
+def topic_maker(bootstrap: str, fresh_topic: Callable[[], str]) -> NewTopic:
+    """A maker of topics on any broker, such as a victim."""
+
+    def make(partitions: int = 1, **config: str) -> str:
+        name = fresh_topic()
+        dotted = {key.replace("_", "."): value for key, value in config.items()}
+        create_topic(bootstrap, name, partitions, dotted)
+        return name
+
+    return make
