@@ -49,10 +49,14 @@ class Expiry:
             self._watch(txn, self._world.clock.now())
 
     def activated(self, now: Instant) -> None:
-        """Watch what the log has left open."""
+        """Watch what the log has left open, and abort at once what was open for too long while we were away.
+
+        At once, because commits have waited for us as well: none may get ahead of a time-out that has passed.
+        """
         for txn in self._transactions.values():
             self.changed(txn.transactional_id, txn)
         self._clean_at = Instant(now + self._clean_interval_ms)
+        self.tick(now)
 
     def try_again(self, transactional_id: str) -> None:
         """A time-out could not be written down: come back to it."""
@@ -86,8 +90,8 @@ class Expiry:
         return self._world.settings()[keys.TRANSACTION_ABORT_TIMED_OUT_INTERVAL_MS]
 
     def _watch(self, txn: Transaction, now: Instant) -> None:
-        left_ms = txn.started_at + txn.timeout_ms - self._world.clock.wall()
-        self._ring(txn.transactional_id, Instant(now + min(max(left_ms, 0), txn.timeout_ms) + 1))
+        left_ms = txn.started_at + txn.timeout_ms + 1 - self._world.clock.wall()
+        self._ring(txn.transactional_id, Instant(now + min(max(left_ms, 0), txn.timeout_ms + 1)))
 
     def _ring(self, transactional_id: str, due: Instant) -> None:
         self._due[transactional_id] = due

@@ -206,9 +206,9 @@ class TxnShard:
 
     def activated(self, now: Instant) -> None:
         """Go on with what the coordinator before us has decided, and begin time-outs."""
-        self._expiry.activated(now)
         for transactional_id in [txn.transactional_id for txn in self if txn.state in PREPARED]:
             self._owed.settle(transactional_id)
+        self._expiry.activated(now)
 
     def image_changed(self, changes: Changes) -> None:
         """Look again at the partitions that held up a transaction."""

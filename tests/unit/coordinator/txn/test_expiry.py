@@ -76,6 +76,18 @@ def test_a_restart_does_not_put_the_timeout_off() -> None:
     assert bench.state() is TxnState.COMPLETE_ABORT
 
 
+def test_a_commit_that_waits_for_a_restart_does_not_get_ahead_of_a_timeout_that_passed_meanwhile() -> None:
+    bench = Bench()
+    producer = bench.begun()
+    bench.world.clock.advance(MINUTE_MS + 1)
+    bench.restart()
+
+    late = bench.ended(producer, commit=True)
+
+    assert code(late) is ErrorCode.INVALID_TXN_STATE
+    assert bench.state() is TxnState.COMPLETE_ABORT
+
+
 @pytest.mark.parametrize("jump_ms", [DAY_MS, -DAY_MS])
 def test_a_wall_clock_that_jumps_changes_nothing(jump_ms: int) -> None:
     bench = Bench()
