@@ -15,6 +15,7 @@ _cooperative: Any = import_module("kafka.coordinator.assignors.cooperative_stick
 _TopicPartition: Any = _kafka.TopicPartition
 _Offset: Any = _kafka.OffsetAndMetadata
 _TIMEOUT_S = 20.0
+_JOIN_PATIENCE_MS = 20_000
 
 
 class Member:
@@ -28,16 +29,12 @@ class Member:
         if terms["pattern"]:
             self._consumer.subscribe(pattern=f"^{terms['pattern']}", listener=listener)
         else:
-            # A poll whose time ends while its SyncGroup is under way loses the assignment for good (3.0.12).
-            # That takes a second join soon after the first, as by a client that did not know the topics.
-            for topic in terms["topics"]:
-                self._consumer.partitions_for_topic(topic)
             self._consumer.subscribe(terms["topics"], listener=listener)
         self._thread = PollThread(self._poll, self._close)
 
     def _poll(self) -> None:
         try:
-            pages: Any = self._consumer.poll(timeout_ms=100)
+            pages: Any = _poll(self._consumer)
         except _errors.KafkaError as error:
             self.sightings.failed(_code(error), repr(error))
             return
@@ -98,6 +95,17 @@ class Member:
         self._consumer.close(autocommit=False)
 
 
+def _poll(consumer: Any) -> Any:
+    """Poll shortly, but give a rebalance the time it needs first.
+
+    A poll whose time ends before its SyncGroup is answered leaves the answer lying, and the next one joins
+    anew (3.0.12): on a slow machine a member that polls shortly may never get through.
+    """
+    if consumer._coordinator.need_rejoin():
+        consumer._coordinator.poll(timeout_ms=_JOIN_PATIENCE_MS)
+    return consumer.poll(timeout_ms=100)
+
+
 def _listener_of(member: Member) -> Any:
     # The base class is untyped, so the listener is made here by hand.
     def on_assigned(_: Any, partitions: Any) -> None:
@@ -144,7 +152,7 @@ class Transactor:
         """Poll until `count` records came."""
         found: list[Found] = []
         for _ in range(200):
-            for where, page in self._consumer.poll(timeout_ms=100).items():
+            for where, page in _poll(self._consumer).items():
                 self._from.setdefault(where, page[0].offset)
                 found += [(got.topic, got.partition, got.offset, got.value.decode()) for got in page]
             if len(found) >= count:
