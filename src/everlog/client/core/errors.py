@@ -4,7 +4,12 @@ EverlogError
 ├── Unreachable     no connection, or it broke: another broker or another try may do
 ├── TimedOut        no answer in time; whether the request was carried out is not known
 ├── Unsupported     the broker does not speak the version or the API that is needed
-└── Closed          the client that was called is closed
+├── Closed          the client that was called is closed
+└── TransactionError      a transaction cannot go on as it is
+    ├── TransactionFailed    something of it failed: it can only be aborted, and then done again
+    ├── TransactionAborted   a record was not sent, because its transaction was aborted
+    ├── TransactionMisused   a call that does not fit, such as a commit of what was not begun
+    └── Fenced               another producer has the transactional id: this one can do nothing more
 """
 
 from everlog.model.errors import ErrorCode, EverlogError, Refused
@@ -30,6 +35,26 @@ class Unsupported(EverlogError):
 
 class Closed(EverlogError):
     """A client was used after it was closed, or was closed meanwhile."""
+
+
+class TransactionError(EverlogError):
+    """A transaction cannot go on as it is."""
+
+
+class TransactionFailed(TransactionError):
+    """Something of the transaction failed, which is the cause; abort it, then do it again."""
+
+
+class TransactionAborted(TransactionError):
+    """A record will not be delivered: its transaction was aborted first."""
+
+
+class TransactionMisused(TransactionError):
+    """A transactional call that does not fit what is under way."""
+
+
+class Fenced(TransactionError):
+    """Another producer has the transactional id , or the transaction took too long; make a new producer."""
 
 
 def error_code(number: int) -> ErrorCode:

@@ -25,9 +25,16 @@ def version_refused(frame: memoryview) -> bool:
 class BrokerVersions:
     """The version ranges that one broker serves, matched with ours."""
 
-    def __init__(self, ranges: Mapping[int, tuple[int, int]], broker: str) -> None:
+    def __init__(
+        self,
+        ranges: Mapping[int, tuple[int, int]],
+        broker: str,
+        features: Mapping[str, int] | None = None,
+    ) -> None:
         self._ranges = dict(ranges)
         self._broker = broker
+        self.features: Mapping[str, int] = features or {}
+        """The levels at which the cluster works, such as that of `transaction.version`."""
 
     @classmethod
     def from_response(cls, response: ApiVersionsResponse, broker: str) -> "BrokerVersions":
@@ -35,7 +42,8 @@ class BrokerVersions:
         if response.error_code != ErrorCode.NONE:
             raise Unsupported(f"broker {broker} refused ApiVersions: {error_code(response.error_code).name}")
         ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
-        return cls(ranges, broker)
+        features = {entry.name: entry.max_version_level for entry in response.finalized_features}
+        return cls(ranges, broker, features if response.finalized_features_epoch >= 0 else {})
 
     def serves(self, api: ApiKey) -> bool:
         """Whether the broker and we have a version of an API in common."""
