@@ -26,8 +26,8 @@ from everlog.cli.measure import Throughput
 from everlog.cli.progress import Progress
 from everlog.cli.shapes import size_text
 from everlog.client.core.offset_spec import parse_offset_spec
-from everlog.client.core.send_plan import Delivered, Failed
 from everlog.client.core.topic_admin import NewTopic
+from everlog.client.core.writer_plan import Delivered, Failed
 from everlog.client.sync.admin import Admin
 from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
 from everlog.client.sync.cluster import Cluster

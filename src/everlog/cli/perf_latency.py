@@ -15,7 +15,7 @@ from everlog.cli.progress import Progress
 from everlog.client.core.fetch_plan import FetchLimits
 from everlog.client.core.list_offsets import LATEST
 from everlog.client.core.offset_spec import OffsetRange
-from everlog.client.core.send_plan import Delivered, Failed
+from everlog.client.core.writer_plan import Delivered, Failed
 from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
 from everlog.client.sync.cluster import Cluster
 from everlog.client.sync.offsets import list_offsets

@@ -13,9 +13,9 @@ from everlog.cli.options import acks_option, bootstrap_option, codec_option
 from everlog.cli.output import Fields, Report
 from everlog.cli.progress import Progress
 from everlog.cli.shapes import counted
-from everlog.client.core.accumulator import PendingBatch
-from everlog.client.core.send_plan import Delivered, Failed
 from everlog.client.core.topic_admin import NewTopic
+from everlog.client.core.writer_batches import PendingBatch
+from everlog.client.core.writer_plan import Delivered, Failed
 from everlog.client.sync.admin import Admin
 from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
 from everlog.client.sync.cluster import Cluster

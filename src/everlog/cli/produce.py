@@ -17,7 +17,7 @@ from everlog.cli.output import Block, Line, Report, Table
 from everlog.cli.record_lines import LineReader, read_json_record, text_reader
 from everlog.cli.shapes import counted
 from everlog.client.core.offset_spec import AtTime, parse_offset_spec
-from everlog.client.core.send_plan import Delivered, Failed
+from everlog.client.core.writer_plan import Delivered, Failed
 from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
 from everlog.client.sync.cluster import Cluster
 from everlog.model.errors import ConfigError, EverlogError

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from everlog.client.core.accumulator import Accumulator, PendingBatch
 from everlog.client.core.errors import TimedOut, error_code, refusal
 from everlog.client.core.metadata import ClusterView
 from everlog.client.core.partitioner import StickyPartitioner, partition_of_key
 from everlog.client.core.retry import Backoff
-from everlog.client.core.send_plan import (
+from everlog.client.core.writer_batches import Accumulator, PendingBatch
+from everlog.client.core.writer_plan import (
     FIRST_VERSION_BY_ID,
     Delivered,
     Failed,

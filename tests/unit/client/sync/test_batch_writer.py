@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from everlog.client.core.send_plan import Delivered, Failed
+from everlog.client.core.writer_plan import Delivered, Failed
 from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
 from everlog.client.sync.cluster import Cluster
 from everlog.model.errors import ConfigError, ErrorCode, Refused

@@ -1,6 +1,6 @@
 """When a batch is closed (P2)."""
 
-from everlog.client.core.accumulator import Accumulator, PendingBatch
+from everlog.client.core.writer_batches import Accumulator, PendingBatch
 from everlog.model.ids import Instant
 from everlog.model.topics import TopicPartition
 from everlog.records.builder import NewRecord, build_batch

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from everlog.client.core.accumulator import PendingBatch
 from everlog.client.core.errors import error_code, refusal
 from everlog.client.core.metadata import ClusterView
 from everlog.client.core.retry import Verdict, verdict
+from everlog.client.core.writer_batches import PendingBatch
 from everlog.model.errors import ErrorCode, EverlogError
 from everlog.model.ids import NO_UUID
 from everlog.model.topics import TopicPartition

@@ -1,7 +1,7 @@
 """Requests from batches, and the verdicts on answers (P3, P4)."""
 
-from everlog.client.core.accumulator import PendingBatch
-from everlog.client.core.send_plan import Delivered, ProducerIdentity, SendPlan
+from everlog.client.core.writer_batches import PendingBatch
+from everlog.client.core.writer_plan import Delivered, ProducerIdentity, SendPlan
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import NO_UUID, Instant
 from everlog.model.topics import TopicPartition
