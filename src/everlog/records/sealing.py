@@ -1,0 +1,110 @@
+"""Records encoded one by one to the bytes of a batch, and to two smaller ones.
+
+Work once a batch, so it is plain Python for both kinds of `BatchBuffer`.
+"""
+
+from typing import Protocol, TypeVar
+
+from everlog.records.batch import (
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL,
+    batch_at,
+)
+from everlog.records.builder import Header
+from everlog.records.compression import Codec, compress
+from everlog.records.crc import crc32c
+from everlog.records.reader import read_records
+
+_CRC_AT = 17
+
+
+class Sealable(Protocol):
+    """The records of one batch, encoded."""
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        ...
+
+    @property
+    def base_timestamp(self) -> int:
+        """The first one's timestamp."""
+        ...
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp."""
+        ...
+
+    def copy_behind(self, room: int) -> bytearray:
+        """Return `room` bytes of zero and the records behind them."""
+        ...
+
+    def append(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[Header, ...],
+        timestamp: int,
+    ) -> int:
+        """Encode one more record."""
+        ...
+
+
+Buffered = TypeVar("Buffered", bound=Sealable)
+
+
+def seal(
+    records: Sealable,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    *,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> bytearray:
+    """Return the batch, header and checksum made; ValueError if there is no record."""
+    count = records.count
+    if not count:
+        raise ValueError("a batch has at least one record")
+    if codec == Codec.NONE:
+        batch = records.copy_behind(HEADER_BYTES)
+    else:
+        batch = bytearray(HEADER_BYTES)
+        batch += compress(codec, records.copy_behind(0), level)
+    HEADER.pack_into(
+        batch,
+        0,
+        0,
+        len(batch) - LENGTH_OVERHEAD,
+        -1,
+        MAGIC,
+        0,
+        codec | (TRANSACTIONAL if transactional else 0),
+        count - 1,
+        records.base_timestamp,
+        records.max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+    with memoryview(batch) as view:
+        batch[_CRC_AT:CRC_START] = crc32c(view[CRC_START:]).to_bytes(4, "big")
+    return batch
+
+
+def split(records: Buffered) -> tuple[Buffered, Buffered]:
+    """Return the first half of the records and the second; ValueError if there are not two."""
+    if records.count < 2:
+        raise ValueError(f"a batch of {records.count} records cannot be split")
+    first, second = type(records)(), type(records)()
+    for record in read_records(batch_at(seal(records))):
+        half = first if record.offset < records.count // 2 else second
+        half.append(record.key, record.value, record.headers, record.timestamp)
+    return first, second
