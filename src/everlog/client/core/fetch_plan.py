@@ -4,19 +4,17 @@ The plan holds a position for each partition. A position moves when an answer ar
 looked at the records, so the next request can be on its way while they are being read.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from everlog.client.core.chunks import Chunk, read_chunk
 from everlog.client.core.errors import error_code, refusal
 from everlog.client.core.metadata import ClusterView
 from everlog.client.core.offset_spec import OffsetRange
 from everlog.client.core.retry import Verdict, verdict
-from everlog.model.errors import CorruptDataError, ErrorCode
+from everlog.model.errors import ErrorCode
 from everlog.model.ids import NO_UUID
 from everlog.model.topics import TopicPartition
-from everlog.records.batch import BatchView, whole_batches
-from everlog.records.control import ControlType, control_type
-from everlog.records.reader import Record, read_records
 from everlog.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -24,6 +22,8 @@ from everlog.wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+
+__all__ = ["FIRST_VERSION_BY_ID", "Chunk", "FetchLimits", "FetchPlan", "Fetched", "PlannedFetch"]
 
 FIRST_VERSION_BY_ID = 13
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -37,33 +37,6 @@ class FetchLimits:
     max_bytes: int = 50 * 1024 * 1024
     partition_max_bytes: int = 1024 * 1024
     max_wait_ms: int = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Batches of one partition in order. They point into the answer's buffer and keep it alive."""
-
-    place: TopicPartition
-    batches: list[BatchView]
-    start: int
-    end: int | None
-    high_watermark: int
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the batches as they came."""
-        return sum(batch.size for batch in self.batches)
-
-    def records(self) -> Iterator[Record]:
-        """The records from `start` up to `end`; batches hold others before and behind."""
-        for batch in self.batches:
-            records = read_records(batch)
-            if batch.base_offset >= self.start and (self.end is None or batch.last_offset < self.end):
-                yield from records
-                continue
-            for record in records:
-                if record.offset >= self.start and (self.end is None or record.offset < self.end):
-                    yield record
 
 
 @dataclass(slots=True)
@@ -176,54 +149,12 @@ class FetchPlan:
                     partition.error_code, None, f"fetch of {place} at offset {self.positions[place]}"
                 )
         start, end = self.positions[place], self._ranges[place].end
-        batches = self._visible(place, partition, start, end)
-        if self.positions[place] == start:
+        chunk = read_chunk(place, partition, start, end=end, read_committed=self._read_committed)
+        if chunk is None:
             return
+        self.positions[place] = chunk.next_offset
         self._order.remove(place)
-        if end is None or self.positions[place] < end:
+        if end is None or chunk.next_offset < end:
             self._order.append(place)
-        if batches:
-            fetched.chunks.append(Chunk(place, batches, start, end, partition.high_watermark))
-
-    def _visible(
-        self, place: TopicPartition, partition: PartitionData, start: int, end: int | None
-    ) -> list[BatchView]:
-        """The batches an application may see; moves the position behind the last one, seen or not."""
-        visible: list[BatchView] = []
-        aborted = _Aborted(partition) if self._read_committed else None
-        for batch in whole_batches(partition.records or b""):
-            if batch.next_offset <= start:
-                continue
-            if not batch.checksum_holds():
-                raise CorruptDataError(
-                    f"the batch of {place} at offset {batch.base_offset} has a checksum that does not hold"
-                )
-            self.positions[place] = batch.next_offset
-            hidden = aborted is not None and aborted.hides(batch)
-            if end is not None and batch.base_offset >= end:
-                break
-            if not hidden and not batch.is_control:
-                visible.append(batch)
-        return visible
-
-
-class _Aborted:
-    """The aborted transactions that overlap one partition's answer (KIP-98): which batches are theirs."""
-
-    def __init__(self, partition: PartitionData) -> None:
-        entries = sorted(partition.aborted_transactions or (), key=lambda entry: entry.first_offset)
-        self._upcoming = [(entry.first_offset, entry.producer_id) for entry in entries]
-        self._running: set[int] = set()
-
-    def hides(self, batch: BatchView) -> bool:
-        """Whether a batch belongs to an aborted transaction; batches come in order of offset."""
-        while self._upcoming and self._upcoming[0][0] <= batch.last_offset:
-            self._running.add(self._upcoming.pop(0)[1])
-        if not batch.is_transactional:
-            return False
-        if not batch.is_control:
-            return batch.producer_id in self._running
-        records = read_records(batch)
-        if records and control_type(records[0].key) is ControlType.ABORT:
-            self._running.discard(batch.producer_id)
-        return False
+        if chunk.batches:
+            fetched.chunks.append(chunk)

@@ -1,0 +1,106 @@
+"""What one answer brought of one partition: the batches that an application may see (C1, C6)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from everlog.model.errors import CorruptDataError
+from everlog.model.topics import TopicPartition
+from everlog.records.batch import BatchView, whole_batches
+from everlog.records.control import ControlType, control_type
+from everlog.records.reader import Record, read_records
+from everlog.wire.messages.fetch import PartitionData
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Batches of one partition in order. They point into the answer's buffer and keep it alive."""
+
+    place: TopicPartition
+    batches: list[BatchView]
+    start: int
+    end: int | None
+    high_watermark: int
+    next_offset: int = -1
+    """What to read after it: behind its last batch, seen or not. Not before `start`; -1 where nobody asks."""
+    leader_epoch: int = -1
+    """Of the last batch, seen or not."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the batches as they came."""
+        return sum(batch.size for batch in self.batches)
+
+    def records(self) -> Iterator[Record]:
+        """The records from `start` up to `end`; batches hold others before and behind."""
+        for batch in self.batches:
+            records = read_records(batch)
+            if batch.base_offset >= self.start and (self.end is None or batch.last_offset < self.end):
+                yield from records
+                continue
+            for record in records:
+                if record.offset >= self.start and (self.end is None or record.offset < self.end):
+                    yield record
+
+    def rest(self, start: int) -> "Chunk":
+        """What of it is left from an offset on."""
+        return replace(
+            self, batches=[batch for batch in self.batches if batch.next_offset > start], start=start
+        )
+
+
+def read_chunk(
+    place: TopicPartition,
+    partition: PartitionData,
+    start: int,
+    *,
+    end: int | None = None,
+    read_committed: bool = False,
+    check_crcs: bool = True,
+) -> Chunk | None:
+    """The chunk from `start` on; None if no whole batch came. CorruptDataError names partition and offset.
+
+    Markers and, under `read_committed`, batches of aborted transactions are left out, so it may be empty.
+    """
+    visible: list[BatchView] = []
+    aborted = Aborted(partition) if read_committed else None
+    last: BatchView | None = None
+    try:
+        for batch in whole_batches(partition.records or b""):
+            if batch.next_offset <= start:
+                continue
+            if check_crcs and not batch.checksum_holds():
+                raise CorruptDataError("its checksum does not hold")
+            last = batch
+            hidden = aborted is not None and aborted.hides(batch)
+            if end is not None and batch.base_offset >= end:
+                break
+            if not hidden and not batch.is_control:
+                visible.append(batch)
+    except CorruptDataError as error:
+        at = start if last is None else last.next_offset
+        raise CorruptDataError(f"the batch of {place} at offset {at} is damaged: {error}") from None
+    if last is None:
+        return None
+    return Chunk(place, visible, start, end, partition.high_watermark, last.next_offset, last.leader_epoch)
+
+
+class Aborted:
+    """The aborted transactions that overlap one partition's answer (KIP-98): which batches are theirs."""
+
+    def __init__(self, partition: PartitionData) -> None:
+        entries = sorted(partition.aborted_transactions or (), key=lambda entry: entry.first_offset)
+        self._upcoming = [(entry.first_offset, entry.producer_id) for entry in entries]
+        self._running: set[int] = set()
+
+    def hides(self, batch: BatchView) -> bool:
+        """Whether a batch belongs to an aborted transaction; batches come in order of offset."""
+        while self._upcoming and self._upcoming[0][0] <= batch.last_offset:
+            self._running.add(self._upcoming.pop(0)[1])
+        if not batch.is_transactional:
+            return False
+        if not batch.is_control:
+            return batch.producer_id in self._running
+        records = read_records(batch)
+        if records and control_type(records[0].key) is ControlType.ABORT:
+            self._running.discard(batch.producer_id)
+        return False

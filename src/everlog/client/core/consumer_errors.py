@@ -1,0 +1,81 @@
+"""What a consumer tells its application, besides what goes wrong with the cluster.
+
+EverlogError
+├── Misused              a call that does not fit, such as a seek in a partition that is not assigned
+├── Woken                `wakeup` was called: poll gave up waiting
+├── OffsetsNeeded        it is not known where to read on in some partitions; `seek` decides
+│   ├── NoOffset             nothing is committed, and auto_offset_reset is none
+│   ├── OffsetOutOfRange     the log does not hold the offset, and auto_offset_reset is none
+│   └── LogTruncated         the log lost records that were read, and auto_offset_reset is none (KIP-320)
+└── DeserializationError a key or a value cannot be read; `seek` behind it to go on without it
+"""
+
+from collections.abc import Mapping, Sequence
+
+from everlog.model.errors import EverlogError
+from everlog.model.topics import TopicPartition
+
+
+class Misused(EverlogError):
+    """A call that does not fit what the consumer is doing."""
+
+
+class Woken(EverlogError):
+    """`wakeup` was called while a poll waited, or before it."""
+
+    retriable = True
+
+
+class OffsetsNeeded(EverlogError):
+    """Some partitions cannot be read before `seek` says where."""
+
+    def __init__(self, message: str, places: Sequence[TopicPartition]) -> None:
+        super().__init__(message)
+        self.places = tuple(places)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.args[0], self.places)
+
+
+class NoOffset(OffsetsNeeded):
+    """No offset is committed for some partitions, and there is no rule for where to begin."""
+
+
+class OffsetOutOfRange(OffsetsNeeded):
+    """The log does not hold the offset to read next, and there is no rule for where to go on."""
+
+    def __init__(self, message: str, offsets: Mapping[TopicPartition, int]) -> None:
+        super().__init__(message, tuple(offsets))
+        self.offsets = dict(offsets)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.args[0], self.offsets)
+
+
+class LogTruncated(OffsetsNeeded):
+    """Records that were read are not in the log any more, and there is no rule for where to go on.
+
+    `diverged` has the first offset from which on the log is another, where the leader could tell.
+    """
+
+    def __init__(self, message: str, diverged: Mapping[TopicPartition, int | None]) -> None:
+        super().__init__(message, tuple(diverged))
+        self.diverged = dict(diverged)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.args[0], self.diverged)
+
+
+class DeserializationError(EverlogError):
+    """A deserializer failed with one record; its own error is the cause.
+
+    Every poll says so again until `seek(error.place, error.offset + 1)` leaves the record out.
+    """
+
+    def __init__(self, message: str, place: TopicPartition, offset: int) -> None:
+        super().__init__(message)
+        self.place = place
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.args[0], self.place, self.offset)
