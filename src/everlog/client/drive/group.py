@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from everlog.client.core.group_types import GroupMetadata, GroupSettings, OffsetAndMetadata
+from everlog.client.core.consumer_settings import ConsumerSettings
+from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
 from everlog.client.drive.link import ClusterLink
 from everlog.model.topics import TopicPartition
 
@@ -28,7 +29,7 @@ class GroupHooks(Protocol):
 class GroupSession:
     """One member of a group, from the first `poll` after `subscribe` until `close`."""
 
-    def __init__(self, link: ClusterLink, settings: GroupSettings, hooks: GroupHooks) -> None:
+    def __init__(self, link: ClusterLink, settings: ConsumerSettings, hooks: GroupHooks) -> None:
         raise NotImplementedError
 
     def subscribe(self, topics: Sequence[str] | None, pattern: str | None) -> None:
@@ -63,6 +64,10 @@ class GroupSession:
 
     def metadata(self) -> GroupMetadata:
         """In whose name offsets go into a transaction."""
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        """Revoke what is left and leave, as after `unsubscribe`; `subscribe` and `poll` begin anew."""
         raise NotImplementedError
 
     async def close(self) -> None:
