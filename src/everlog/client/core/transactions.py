@@ -124,6 +124,8 @@ class Transactions:
         """Take no more records, and let what is under way come to nothing. Again if not finished."""
         self._allow(Stage.IN_TRANSACTION, Stage.FAILED, Stage.ABORTING, wish="abort_transaction")
         self.stage = Stage.ABORTING
+        # Batches that are given up leave holes in the sequence numbers, and one may come late.
+        self._needs_epoch = self._needs_epoch or (self._may_be_known and not self._renews)
 
     @property
     def may_write(self) -> bool:
@@ -139,6 +141,11 @@ class Transactions:
     @property
     def _offered_version(self) -> int:
         return 2 if self._level >= EPOCH_PER_TRANSACTION else 1
+
+    @property
+    def _renews(self) -> bool:
+        """Whether the end of the current transaction brings a new epoch."""
+        return self.version >= EPOCH_PER_TRANSACTION
 
     @property
     def needs_epoch(self) -> bool:
@@ -175,7 +182,7 @@ class Transactions:
         assert self.may_write, self.stage
         if place in self._places:
             return True
-        if self.version >= EPOCH_PER_TRANSACTION:
+        if self._renews:
             self._places.add(place)
             self._may_be_known = True
             return True
@@ -208,7 +215,7 @@ class Transactions:
         """Add a group, if it has to be added before its offsets."""
         self.check_open("send_offsets_to_transaction")
         self._may_be_known = True
-        if self.version >= EPOCH_PER_TRANSACTION or group in self._groups:
+        if self._renews or group in self._groups:
             return None
         return AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
@@ -264,7 +271,7 @@ class Transactions:
             return Turn.AGAIN
         turn = self._read(Asked.END, [code])
         if turn is Turn.DONE:
-            if self.version >= EPOCH_PER_TRANSACTION:
+            if self._renews:
                 self._renew(answer)
             self._end()
         return turn
@@ -291,7 +298,7 @@ class Transactions:
 
     def lost(self) -> None:
         """Take in that a request of this transaction was not answered: a copy of it may come late."""
-        if self.version < EPOCH_PER_TRANSACTION and self.stage not in (Stage.INITIALIZING, Stage.READY):
+        if not self._renews and self.stage not in (Stage.INITIALIZING, Stage.READY):
             self._needs_epoch = True
 
     def batch_failed(self, error: EverlogError) -> None:
@@ -329,7 +336,7 @@ class Transactions:
         elif found is Meaning.FATAL:
             self._give_up(error)
         else:
-            if found is Meaning.ABORT_AND_RENEW and self.version < EPOCH_PER_TRANSACTION:
+            if found is Meaning.ABORT_AND_RENEW and not self._renews:
                 self._needs_epoch = True
             if self.stage in (Stage.IN_TRANSACTION, Stage.COMMITTING):
                 self._fail(error)
