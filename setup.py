@@ -7,11 +7,11 @@ built against the stable ABI, so that one wheel serves every Python from 3.11 on
 from setuptools import Extension, setup
 
 
-def kernel(package: str, *sources: str) -> Extension:
-    """The extension `_kernel` of a package, made of C files beside its Python ones."""
+def kernel(package: str, *sources: str, name: str = "_kernel") -> Extension:
+    """An extension of a package, made of C files beside its Python ones."""
     folder = "src/" + package.replace(".", "/")
     return Extension(
-        f"{package}._kernel",
+        f"{package}.{name}",
         sources=[f"{folder}/{source}" for source in sources],
         extra_compile_args=["-O3"],
         py_limited_api=True,
@@ -22,6 +22,15 @@ def kernel(package: str, *sources: str) -> Extension:
 setup(
     ext_modules=[
         kernel("everlog.records", "_kernel.c", "kernel_keys.c"),
+        kernel(
+            "everlog.records",
+            "_columns.c",
+            "columns_decode.c",
+            "columns_encode.c",
+            "columns_route.c",
+            name="_columns",
+        ),
+        kernel("everlog.records", "_rows.c", "rows_buffer.c", "rows_record.c", name="_rows"),
         kernel("everlog.wire.hot", "_kernel.c"),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

@@ -2,10 +2,12 @@
 
 from tests.fuzz.file_targets import FILE_TARGETS
 from tests.fuzz.record_targets import RECORD_TARGETS
+from tests.fuzz.row_targets import ROW_TARGETS
 from tests.fuzz.run_targets import RUN_TARGETS
 from tests.fuzz.target import Target
 from tests.fuzz.wire_targets import WIRE_TARGETS
 
 TARGETS: dict[str, Target] = {
-    target.name: target for target in (*WIRE_TARGETS, *RUN_TARGETS, *RECORD_TARGETS, *FILE_TARGETS)
+    target.name: target
+    for target in (*WIRE_TARGETS, *RUN_TARGETS, *RECORD_TARGETS, *ROW_TARGETS, *FILE_TARGETS)
 }
