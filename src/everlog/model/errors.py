@@ -10,10 +10,11 @@ EverlogError
 ├── ConfigError        a setting is unknown or has a value it cannot have
 ├── UnencodableError   a message cannot be written in the version asked for (wire.primitives)
 ├── SchemaError        a message definition cannot be read (wire.schema)
-└── Unreachable, TimedOut, Unsupported   a client did not get what it asked for (client.core.errors)
+└── Unreachable, TimedOut, …   a client did not get what it asked for: the tree is in client.core.errors
 """
 
 from enum import IntEnum
+from typing import Any
 
 
 class ErrorCode(IntEnum):
@@ -210,6 +211,18 @@ class EverlogError(Exception):
 
     peer_at_fault = False
     """Whether the other side must change something, rather than we."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are made again from `args`, which need not fit the constructor; errors travel between
+        # processes, and one failure is raised for many callers.
+        return _revive, (type(self), self.args, self.__dict__)
+
+
+def _revive(kind: type[EverlogError], args: tuple[Any, ...], state: dict[str, Any]) -> EverlogError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class ProtocolError(EverlogError):

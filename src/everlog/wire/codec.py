@@ -36,6 +36,7 @@ __all__ = [
     "decode_response",
     "decode_value",
     "encode_request",
+    "encode_request_pieces",
     "encode_response",
     "encode_value",
     "is_too_new_api_versions",
@@ -47,6 +48,9 @@ MAX_ELEMENTS: Final = 1_000_000
 """Elements of arrays and tagged fields that one message may have in all."""
 
 _HEADER_TAGS: Final = 1_000
+
+_LARGE_PIECE_BYTES: Final = 8 * 1024
+"""From here on a copy costs more than one more buffer in the list."""
 
 _M = TypeVar("_M", bound=Message)
 _Decoder = Callable[[Records, int, int, bool], Message]
@@ -166,6 +170,37 @@ def encode_request(message: Message, api_version: int, correlation_id: int, clie
     size = 10 + len(name) + len(tags) + len(body)
     head = struct.pack(">ihhih", size, api.key, api_version, correlation_id, length)
     return b"".join((head, name, tags, body))
+
+
+def encode_request_pieces(
+    message: Message, api_version: int, correlation_id: int, client_id: str | None
+) -> list[Records]:
+    """Return the frame of a request as buffers to be written one after another.
+
+    Large record batches are among them as they are, not copied: they must not change until the answer is in.
+    """
+    api = _api(message.KEY)
+    name = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(name)
+    pieces: list[Records] = [b"", name, b"\0" if api.is_flexible(api_version) else b""]
+    _encoder(type(message), api_version)(message, pieces.append)
+    size = 10 + sum(map(len, pieces))
+    pieces[0] = struct.pack(">ihhih", size, api.key, api_version, correlation_id, length)
+    if size < _LARGE_PIECE_BYTES:
+        return [b"".join(pieces)]
+    merged: list[Records] = []
+    run: list[Records] = []
+    for piece in pieces:
+        if len(piece) < _LARGE_PIECE_BYTES:
+            run.append(piece)
+            continue
+        if run:
+            merged.append(b"".join(run))
+            run = []
+        merged.append(piece)
+    if run:
+        merged.append(b"".join(run))
+    return merged
 
 
 def decode_response(

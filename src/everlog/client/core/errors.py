@@ -5,6 +5,8 @@ EverlogError
 ├── TimedOut        no answer in time; whether the request was carried out is not known
 ├── Unsupported     the broker does not speak the version or the API that is needed
 ├── Closed          the client that was called is closed
+├── AuthenticationFailed  the broker does not accept who we say we are, or cannot prove who it is
+│   └── TlsFailed            no TLS with this broker: certificate, host name, or no TLS at all
 └── TransactionError      a transaction cannot go on as it is
     ├── TransactionFailed    something of it failed: it can only be aborted, and then done again
     ├── TransactionAborted   a record was not sent, because its transaction was aborted
@@ -37,6 +39,24 @@ class Closed(EverlogError):
     """A client was used after it was closed, or was closed meanwhile."""
 
 
+class AuthenticationFailed(EverlogError):
+    """Credentials were not accepted, by the broker or by us; the same ones will not be later either."""
+
+    peer_at_fault = True
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+        """What the broker answered, where it did."""
+
+
+class TlsFailed(AuthenticationFailed):
+    """No TLS connection to a broker can be had with these settings."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ErrorCode.NONE)
+
+
 class TransactionError(EverlogError):
     """A transaction cannot go on as it is."""
 
@@ -54,7 +74,7 @@ class TransactionMisused(TransactionError):
 
 
 class Fenced(TransactionError):
-    """Another producer has the transactional id , or the transaction took too long; make a new producer."""
+    """Another producer has the transactional id, or the transaction took too long; make a new producer."""
 
 
 def error_code(number: int) -> ErrorCode:

@@ -1,91 +1,72 @@
 """Client settings: Kafka's names in snake_case, each with its type, default, bounds and meaning.
 
 A settings class is a frozen dataclass whose fields are made by `setting`; `read_settings` makes one of the
-keyword arguments of a user. What is unknown or wrong is refused by name.
+keyword arguments of a user. What is unknown or wrong is refused by name. Where settings must go together,
+each class of the hierarchy may say so in its own `check_together(given)`.
 """
 
 import difflib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, TypedDict, TypeVar, cast
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from everlog.client.core.addresses import parse_bootstrap
+from everlog.client.core.security import SecurityOptions, SecuritySettings
+from everlog.client.core.setting_checks import (
+    Check,
+    addresses_of,
+    flag,
+    function,
+    instance_of,
+    maybe,
+    one_of,
+    path,
+    secret,
+    setting,
+    shown_as,
+    text,
+    text_map,
+    whole,
+    wrong,
+)
 from everlog.model.errors import ConfigError
 
+__all__ = [
+    "Check",
+    "ConnectionOptions",
+    "ConnectionSettings",
+    "addresses_of",
+    "flag",
+    "function",
+    "instance_of",
+    "maybe",
+    "one_of",
+    "path",
+    "read_settings",
+    "secret",
+    "setting",
+    "text",
+    "text_map",
+    "whole",
+    "wrong",
+]
+
 Settings = TypeVar("Settings")
-Check = Callable[[str, Any], Any]
-"""Given a setting's name and the value a user gave: the value to use, or ConfigError."""
 
-
-def setting(default: Any, check: Check, meaning: str) -> Any:
-    """A field of a settings class."""
-    return field(default=default, metadata={"check": check, "meaning": meaning})
-
-
-def whole(low: int, high: int = 2**31 - 1) -> Check:
-    """A whole number within bounds."""
-
-    def check(name: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise wrong(name, value, f"a whole number from {low} to {high}")
-        return value
-
-    return check
-
-
-def one_of(*choices: Any) -> Check:
-    """One of a few values."""
-
-    def check(name: str, value: Any) -> Any:
-        if value not in choices:
-            raise wrong(name, value, "one of " + ", ".join(repr(choice) for choice in choices))
-        return value
-
-    return check
-
-
-def flag(name: str, value: Any) -> bool:
-    """True or False."""
-    if not isinstance(value, bool):
-        raise wrong(name, value, "True or False")
-    return value
-
-
-def text(name: str, value: Any) -> str:
-    """A string that is not empty."""
-    if not isinstance(value, str) or not value:
-        raise wrong(name, value, "a string that is not empty")
-    return value
-
-
-def maybe(check: Check) -> Check:
-    """None, or what `check` allows."""
-    return lambda name, value: None if value is None else check(name, value)
-
-
-def function(name: str, value: Any) -> Any:
-    """Something to call."""
-    if not callable(value):
-        raise wrong(name, value, "something to call")
-    return value
-
-
-def wrong(name: str, value: object, expected: str) -> ConfigError:
-    """The error for a setting's value: the name, the value, what was expected."""
-    return ConfigError(f"setting {name}={value!r}: expected {expected}")
-
-
-def addresses_of(name: str, value: Any) -> str:
-    """Bootstrap servers: `host:port[,host:port…]`, or a sequence of `host:port`."""
-    entries = list(cast("list[object]", value)) if isinstance(value, list | tuple) else [value]
-    joined = ",".join(str(entry) for entry in entries)
-    if not joined or not all(isinstance(entry, str) for entry in entries):
-        raise wrong(name, joined, "host:port[,host:port…]")
-    try:
-        parse_bootstrap(joined)
-    except ConfigError as error:
-        raise ConfigError(f"setting {name}={joined!r}: {error}") from None
-    return joined
+_ELSEWHERE = {
+    "sasl_plain_username": "sasl_username",
+    "sasl_plain_password": "sasl_password",
+    "sasl_mechanisms": "sasl_mechanism",
+    "sasl_jaas_config": "sasl_username and sasl_password",
+    "ssl_password": "ssl_key_password",
+    "ssl_truststore_location": "ssl_cafile, a PEM file",
+    "ssl_ca_location": "ssl_cafile",
+    "ssl_keystore_location": "ssl_certfile and ssl_keyfile, PEM files",
+    "ssl_certificate_location": "ssl_certfile",
+    "ssl_key_location": "ssl_keyfile",
+    "api_version": "nothing: versions are agreed on with each broker",
+}
+"""What other clients call it, and where it is here."""
 
 
 def read_settings(cls: type[Settings], options: Mapping[str, Any]) -> Settings:
@@ -94,14 +75,19 @@ def read_settings(cls: type[Settings], options: Mapping[str, Any]) -> Settings:
     given: dict[str, Any] = {}
     for name, value in options.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f": did you mean {near[0]}?" if near else ""
-            raise ConfigError(f"unknown setting {name}={value!r}{hint}")
+            near = _ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, known, n=1)), None)
+            hint = f": did you mean {near}?" if near else ""
+            raise ConfigError(f"unknown setting {shown_as(name, value)}{hint}")
         given[name] = known[name].metadata["check"](name, value)
-    return cls(**given)
+    made = cls(**given)
+    for kind in cls.__mro__:
+        check_together = vars(kind).get("check_together")
+        if check_together is not None:
+            check_together(made, given)
+    return made
 
 
-class ConnectionOptions(TypedDict, total=False):
+class ConnectionOptions(SecurityOptions, total=False):
     """Keyword arguments that every client takes."""
 
     client_id: str
@@ -116,7 +102,7 @@ class ConnectionOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConnectionSettings:
+class ConnectionSettings(SecuritySettings):
     """How a client talks to brokers. The producer's, consumer's and admin's settings extend it."""
 
     bootstrap_servers: str = setting("127.0.0.1:9092", addresses_of, "where to find a first broker")

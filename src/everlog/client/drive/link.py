@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any, TypeVar
 
 from everlog.client.core.coordinators import (
     PASSING,
@@ -11,34 +11,48 @@ from everlog.client.core.coordinators import (
     find_coordinator_request,
     read_coordinator,
 )
-from everlog.client.core.errors import TimedOut, Unreachable
+from everlog.client.core.errors import AuthenticationFailed, Closed, TimedOut, Unreachable
 from everlog.client.core.metadata import Broker, ClusterView, Topic, metadata_request, topic_problem
 from everlog.client.core.retry import Backoff
 from everlog.client.core.settings import ConnectionSettings
-from everlog.client.drive.connection import Connection, open_connection
+from everlog.client.drive.connection import Connection
+from everlog.client.drive.opening import Opening
+from everlog.client.drive.pool import Lane, Peer, Pool
 from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.wire.message import Message
 from everlog.wire.messages.find_coordinator import FindCoordinatorResponse
 from everlog.wire.messages.metadata import MetadataResponse
 
 Answer = TypeVar("Answer", bound=Message)
+Result = TypeVar("Result")
+
+CARE_PERIOD_S = 5.0
+"""How often idle connections and old metadata are looked for, at the least."""
 
 
 class ClusterLink:
     """Connections to the brokers of one cluster and what is known of it, on one event loop.
 
-    A producer, a consumer or an admin has one of its own. Connections are made when they are first needed
-    and made again after they broke, never faster than the reconnect backoff allows.
+    A producer, a consumer or an admin has one of its own; ConfigError when it is made if its settings name
+    files that cannot be used. Connections are made when they are first needed and made again after they
+    broke, never faster than the reconnect backoff allows. Metadata of the topics that were asked for is asked
+    for again when it is `metadata_max_age_ms` old, when a connection is lost, and on `mark_stale`.
     """
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self.settings = settings
         self.view = ClusterView()
         """What the cluster looked like when it was last asked."""
-        self._connections: dict[int, asyncio.Task[Connection]] = {}
-        self._bootstrap: asyncio.Task[Connection] | None = None
+        self._pool = Pool(Opening.of(settings), self._lost)
+        self._finding: asyncio.Task[Connection] | None = None
         self._coordinators: dict[tuple[CoordinatorKind, str], Broker] = {}
         self._on_view: list[Callable[[ClusterView], None]] = []
+        self._followed: dict[str, None] = {}
+        """Topics whose metadata is kept fresh, in the order in which they were asked for."""
+        self._refreshing: asyncio.Task[ClusterView] | None = None
+        self._viewed_at: float | None = None
+        self._is_stale = False
+        self._care: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     @property
@@ -50,31 +64,34 @@ class ClusterLink:
         """Call this with each new view."""
         self._on_view.append(on_view)
 
-    async def broker(self, node_id: int) -> Connection:
+    async def broker(self, node_id: int, lane: Lane = Lane.DATA) -> Connection:
         """An open connection to one broker, for requests that only it can answer, such as a leader's."""
-        held = self._connections.get(node_id)
-        if held is None or _is_spent(held):
-            known = self.view.brokers.get(node_id)
-            if known is None:
-                raise Unreachable(
-                    f"broker {node_id} is not in the cluster: known are {sorted(self.view.brokers)}"
-                )
-            held = self._connections[node_id] = self._connecting(known.host, known.port)
-        return await asyncio.shield(held)
+        self._begin()
+        return await self._pool.get(self._peer(node_id, lane))
+
+    def ready(self, node_id: int, lane: Lane = Lane.DATA) -> Connection | None:
+        """The connection to a broker if there is an open one, without a wait."""
+        known = self.view.brokers.get(node_id)
+        return None if known is None else self._pool.ready(Peer(known.host, known.port, lane))
 
     async def any_broker(self) -> Connection:
         """An open connection to whichever broker answers."""
-        for held in self._connections.values():
-            if held.done() and not _is_spent(held):
-                return held.result()
-        if self._bootstrap is None or _is_spent(self._bootstrap):
-            self._bootstrap = asyncio.get_running_loop().create_task(self._connect_anywhere())
-        return await asyncio.shield(self._bootstrap)
+        self._begin()
+        ready = self._pool.least_busy()
+        if ready is not None:
+            return ready
+        if self._finding is None or self._finding.done():
+            self._finding = asyncio.get_running_loop().create_task(self._find_broker())
+            self._finding.add_done_callback(_retrieve)
+        return await self._unless_closed(self._finding)
 
     async def call(self, request: Message, answer_type: type[Answer], timeout: float | None = None) -> Answer:
         """Ask any broker."""
         limit = self.timeout if timeout is None else timeout
-        return await (await self.any_broker()).call(request, answer_type, limit)
+        connection = self._pool.least_busy()
+        if connection is None:
+            connection = await _within(limit, self.any_broker(), "any broker")
+        return await connection.call(request, answer_type, limit)
 
     async def call_node(
         self,
@@ -84,10 +101,14 @@ class ClusterLink:
         timeout: float | None = None,
         *,
         at_most: int | None = None,
+        lane: Lane = Lane.DATA,
     ) -> Answer:
-        """Ask one broker."""
+        """Ask one broker; a connection and then the answer may each take as long as the time-out."""
         limit = self.timeout if timeout is None else timeout
-        return await (await self.broker(node_id)).call(request, answer_type, limit, at_most=at_most)
+        connection = self.ready(node_id, lane)
+        if connection is None:
+            connection = await _within(limit, self.broker(node_id, lane), f"broker {node_id}")
+        return await connection.call(request, answer_type, limit, at_most=at_most)
 
     async def call_coordinator(
         self,
@@ -105,8 +126,11 @@ class ClusterLink:
         `forget_coordinator` before the next try.
         """
         broker = await self.coordinator(kind, key)
+        lane = Lane.GROUP if kind is CoordinatorKind.GROUP else Lane.DATA
         try:
-            return await self.call_node(broker.node_id, request, answer_type, timeout, at_most=at_most)
+            return await self.call_node(
+                broker.node_id, request, answer_type, timeout, at_most=at_most, lane=lane
+            )
         except EverlogError:
             self.forget_coordinator(kind, key)
             raise
@@ -139,8 +163,40 @@ class ClusterLink:
     async def refresh(self, topics: Iterable[str] | None, *, auto_create: bool = False) -> ClusterView:
         """Ask for some topics, or with None for all, and return the new view."""
         answer = await self.call(metadata_request(topics, auto_create=auto_create), MetadataResponse)
+        self._viewed_at = asyncio.get_running_loop().time()
+        self._is_stale = False
         self._set_view(self.view.with_answer(answer))
         return self.view
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Keep the metadata of these topics fresh; `topics` does so with those it is asked for."""
+        self._followed.update(dict.fromkeys(topics))
+
+    def unfollow(self, topics: Iterable[str]) -> None:
+        """Ask no more for these of its own accord."""
+        for name in topics:
+            self._followed.pop(name, None)
+
+    def mark_stale(self) -> None:
+        """Something showed that the view is out of date: ask again soon, without a wait for it here.
+
+        Many calls make one request, and requests keep `retry_backoff_ms` apart.
+        """
+        if self._is_closed:
+            return
+        self._is_stale = True
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh_followed())
+            self._refreshing.add_done_callback(_retrieve)
+
+    async def fresh(self) -> ClusterView:
+        """Ask again for the topics that are followed, and return the new view; tries until the time-out."""
+        if self._is_closed:
+            raise Closed("this client is closed")
+        self._begin()
+        self.mark_stale()
+        assert self._refreshing is not None
+        return await self._unless_closed(self._refreshing)
 
     async def topics(
         self, names: Collection[str], *, auto_create: bool = False, timeout: float | None = None
@@ -149,6 +205,7 @@ class ClusterLink:
 
         One that is being created is waited for, up to the time-out. Refused if there is no such topic.
         """
+        self.follow(names)
         limit = self.timeout if timeout is None else timeout
         deadline = asyncio.get_running_loop().time() + limit
         backoff = self.backoff()
@@ -182,45 +239,110 @@ class ClusterLink:
         return not self._is_closed
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; what is under way fails. Closing twice is harmless."""
         self._is_closed = True
-        held = [*self._connections.values(), *([self._bootstrap] if self._bootstrap else [])]
-        self._connections.clear()
-        self._bootstrap = None
-        for task in held:
+        if self._care is not None:
+            self._care.cancel()
+        held = (self._finding, self._refreshing)
+        tasks: list[asyncio.Task[Any]] = [task for task in held if task is not None]
+        for task in tasks:
             task.cancel()
-        for made in await asyncio.gather(*held, return_exceptions=True):
-            if isinstance(made, Connection):
-                made.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._pool.close()
+
+    def _begin(self) -> None:
+        if self._is_closed:
+            raise Closed("this client is closed")
+        if self._care is None:
+            self._take_care()
+
+    def _take_care(self) -> None:
+        """Close what is idle and ask again for what is old; then, after a while, again."""
+        loop = asyncio.get_running_loop()
+        age_limit, idle_limit = self.settings.metadata_max_age_ms, self.settings.connections_max_idle_ms
+        self._pool.close_idle(loop.time())
+        is_old = self._viewed_at is not None and loop.time() - self._viewed_at >= age_limit / 1000
+        if is_old or self._is_stale:
+            self.mark_stale()
+        period = min(CARE_PERIOD_S, min(age_limit, idle_limit) / 4000)
+        self._care = loop.call_later(max(0.01, period), self._take_care)
+
+    def _peer(self, node_id: int, lane: Lane) -> Peer:
+        known = self.view.brokers.get(node_id)
+        if known is None:
+            raise Unreachable(
+                f"broker {node_id} is not in the cluster: known are {sorted(self.view.brokers)}"
+            )
+        return Peer(known.host, known.port, lane)
 
     def _set_view(self, view: ClusterView) -> None:
         self.view = view
         for on_view in self._on_view:
             on_view(view)
 
-    def _connecting(self, host: str, port: int) -> "asyncio.Task[Connection]":
-        return asyncio.get_running_loop().create_task(self._connect(host, port))
+    def _lost(self, connection: Connection) -> None:
+        """A connection ended: perhaps its broker did too, and leaders have moved."""
+        if isinstance(connection.failure, Unreachable | TimedOut) and self.view.brokers:
+            self.mark_stale()
 
-    async def _connect(self, host: str, port: int) -> Connection:
-        if self._is_closed:
-            raise Unreachable("this client is closed")
-        limit = self.settings.socket_connection_setup_timeout_ms / 1000
-        return await open_connection(host, port, client_id=self.settings.client_id, timeout=limit)
-
-    async def _connect_anywhere(self) -> Connection:
-        failures: list[str] = []
-        known = [(broker.host, broker.port) for broker in self.view.brokers.values()]
-        addresses = self.settings.addresses
-        for host, port in [*addresses, *(address for address in known if address not in addresses)]:
+    async def _refresh_followed(self) -> ClusterView:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.timeout
+        backoff = self.backoff()
+        if self._viewed_at is not None:
+            apart = self.settings.retry_backoff_ms / 1000
+            await asyncio.sleep(max(0.0, self._viewed_at + apart - loop.time()))
+        while True:
             try:
-                return await self._connect(host, port)
+                view = await self.refresh(list(self._followed))
             except EverlogError as error:
-                failures.append(str(error))
-        raise Unreachable("; ".join(failures))
+                if not error.retriable or not await self.pause(backoff, deadline):
+                    raise
+                continue
+            return view
+
+    async def _find_broker(self) -> Connection:
+        """Connect to a broker: those known, in any order, then the bootstrap servers, in theirs.
+
+        Known ones that just failed come last: if the whole cluster has moved, the others know where to.
+        """
+        now = asyncio.get_running_loop().time()
+        known = [Peer(broker.host, broker.port) for broker in self.view.brokers.values()]
+        random.shuffle(known)
+        bootstrap = [Peer(host, port) for host, port in self.settings.addresses]
+        known.sort(key=lambda peer: self._pool.is_paced(peer, now))
+        likely = [peer for peer in known if not self._pool.is_paced(peer, now)]
+        failures: list[EverlogError] = []
+        for peer in dict.fromkeys([*likely, *bootstrap, *known]):
+            try:
+                return await self._pool.get(peer)
+            except EverlogError as error:
+                failures.append(error)
+        # If one broker does not accept who we are, that is what must be put right.
+        decisive = [error for error in failures if not error.retriable] or failures
+        if len(decisive) == 1 or isinstance(decisive[0], AuthenticationFailed):
+            raise decisive[0]
+        raise Unreachable("; ".join(str(error) for error in failures))
+
+    async def _unless_closed(self, task: "asyncio.Task[Result]") -> Result:
+        """Wait for a task that others wait for too."""
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if self._is_closed and task.cancelled():
+                raise Closed("this client was closed meanwhile") from None
+            raise
 
 
-def _is_spent(held: "asyncio.Task[Connection]") -> bool:
-    """Whether a connection, or the attempt at it, has failed."""
-    if not held.done():
-        return False
-    return held.cancelled() or held.exception() is not None or not held.result().is_open
+async def _within(limit: float, work: Awaitable[Result], what: str) -> Result:
+    try:
+        async with asyncio.timeout(limit):
+            return await work
+    except TimeoutError:
+        raise TimedOut(f"no connection to {what} within {limit:g} s") from None
+
+
+def _retrieve(task: "asyncio.Task[Any]") -> None:
+    # Whoever waits gets the exception; if nobody does any more, the loop need not complain.
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,85 @@
+"""A stream of answers, cut into frames: each whole answer in a buffer of its own, read into place."""
+
+from typing import Final
+
+from everlog.model.errors import ProtocolError
+
+MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
+"""Above it the peer does not speak the protocol: an HTTP answer would claim more than a gigabyte."""
+
+MAX_FIRST_ANSWER_BYTES: Final = 1024 * 1024
+"""Until versions are agreed on. A TLS record, taken for a size, claims 352 MB (KIP-498)."""
+
+SCRATCH_BYTES: Final = 64 * 1024
+_SIZE_BYTES: Final = 4
+_NO_FRAMES: Final[list[memoryview]] = []
+
+
+class AnswerFrames:
+    """Gives out the buffer to read into and takes back how much was read.
+
+    An answer that fits the scratch buffer is copied out of it; the rest of a larger one is read where it
+    will stay. Each has a buffer of its own: record batches are used in place and keep it alive.
+    """
+
+    def __init__(self, peer: str) -> None:
+        self.max_bytes = MAX_FIRST_ANSWER_BYTES
+        """The largest answer that is believed."""
+        self._peer = peer
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._held = 0
+        self._frame: memoryview | None = None
+        self._filled = 0
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        if self._frame is not None:
+            return self._frame[self._filled :]
+        return self._scratch[self._held :]
+
+    def filled(self, count: int) -> list[memoryview]:
+        """Take in `count` bytes that were put into `buffer`; return the answers that are whole now.
+
+        ProtocolError if what came cannot be the size of an answer; nothing can be read after it.
+        """
+        if self._frame is not None:
+            self._filled += count
+            if self._filled < len(self._frame):
+                return _NO_FRAMES
+            frame, self._frame = self._frame, None
+            return [frame]
+        self._held += count
+        return self._split()
+
+    def _split(self) -> list[memoryview]:
+        at = 0
+        frames: list[memoryview] = []
+        scratch, held = self._scratch, self._held
+        while held - at >= _SIZE_BYTES:
+            size = int.from_bytes(scratch[at : at + _SIZE_BYTES], "big", signed=True)
+            if not _SIZE_BYTES <= size <= self.max_bytes:
+                raise ProtocolError(self._not_a_size(bytes(scratch[at:held][:16]), size))
+            at += _SIZE_BYTES
+            here = min(size, held - at)
+            frame = memoryview(bytearray(size))
+            frame[:here] = scratch[at : at + here]
+            at += here
+            if here < size:
+                self._frame, self._filled = frame, here
+                break
+            frames.append(frame)
+        rest = held - at
+        if rest and at:
+            scratch[:rest] = scratch[at:held]
+        self._held = rest
+        return frames
+
+    def _not_a_size(self, start: bytes, size: int) -> str:
+        if start.startswith(b"HTTP/"):
+            return f"broker {self._peer} answered in HTTP: this is not a Kafka listener"
+        if start[:1] in (b"\x15", b"\x16") and start[1:2] == b"\x03":
+            return f"broker {self._peer} answered in TLS: set security_protocol to SSL or SASL_SSL"
+        return (
+            f"broker {self._peer} sent an answer of {size} bytes, expected 4 to {self.max_bytes}: "
+            "is it a Kafka listener?"
+        )

@@ -1,0 +1,156 @@
+"""The open connections of a client: one for each broker and lane, made when needed, paced when they fail."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from everlog.client.core.errors import Closed
+from everlog.client.core.retry import Backoff
+from everlog.client.drive.connection import Connection
+from everlog.client.drive.opening import Opening
+from everlog.model.errors import EverlogError
+
+
+class Lane(Enum):
+    """What a connection is for. Brokers answer a connection's requests in order, so that a group's JoinGroup,
+    which waits for other members, must not stand in front of fetches."""
+
+    DATA = "data"
+    GROUP = "group"
+
+
+class Peer(NamedTuple):
+    """Where a connection leads."""
+
+    host: str
+    port: int
+    lane: Lane = Lane.DATA
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How often in a row a peer could not be reached, and when it may be tried again."""
+
+    backoff: Backoff
+    not_before: float = 0.0
+
+
+class Pool:
+    """Connections by peer, on one event loop.
+
+    An attempt belongs to the pool, not to the caller that asked first: if that one gives up, others go on
+    waiting for it. A peer that fails is tried again after `reconnect_backoff_ms`, then ever later.
+    """
+
+    def __init__(self, opening: Opening, on_lost: Callable[[Connection], object]) -> None:
+        self._opening = opening
+        self._settings = opening.settings
+        self._on_lost = on_lost
+        self._held: dict[Peer, asyncio.Task[Connection]] = {}
+        self._paces: dict[tuple[str, int], _Pace] = {}
+        self._is_closed = False
+
+    def ready(self, peer: Peer) -> Connection | None:
+        """The connection to a peer, if it is open."""
+        held = self._held.get(peer)
+        return _connection_of(held) if held is not None else None
+
+    def least_busy(self) -> Connection | None:
+        """The open connection with the fewest requests under way; not a group's, which may have to wait."""
+        found = [
+            connection
+            for peer, held in self._held.items()
+            if peer.lane is Lane.DATA and (connection := _connection_of(held)) is not None
+        ]
+        return min(found, key=lambda connection: connection.in_flight, default=None)
+
+    async def get(self, peer: Peer) -> Connection:
+        """The connection to a peer, made if there is none; raises what the attempt raised."""
+        if self._is_closed:
+            raise Closed("this client is closed")
+        held = self._held.get(peer)
+        if held is not None and (connection := _connection_of(held)) is not None:
+            return connection
+        if held is None or held.done():
+            held = self._held[peer] = asyncio.get_running_loop().create_task(self._open(peer))
+            held.add_done_callback(_retrieve)
+        try:
+            return await asyncio.shield(held)
+        except asyncio.CancelledError:
+            if self._is_closed and held.cancelled():
+                raise Closed("this client was closed meanwhile") from None
+            raise
+
+    def is_paced(self, peer: Peer, now: float) -> bool:
+        """Whether the last attempt failed and the next must wait."""
+        pace = self._paces.get(peer[:2])
+        return pace is not None and pace.not_before > now
+
+    def close_idle(self, now: float) -> None:
+        """Close the connections that were not used for `connections_max_idle_ms`."""
+        limit = self._settings.connections_max_idle_ms / 1000
+        for peer, held in list(self._held.items()):
+            connection = _connection_of(held)
+            if connection is None:
+                if held.done():
+                    del self._held[peer]
+            elif connection.idle_for(now) >= limit:
+                del self._held[peer]
+                connection.close()
+
+    async def close(self) -> None:
+        """Close all connections and end the attempts that are under way."""
+        self._is_closed = True
+        held = list(self._held.values())
+        self._held.clear()
+        for task in held:
+            task.cancel()
+        for made in await asyncio.gather(*held, return_exceptions=True):
+            if isinstance(made, Connection):
+                made.close()
+
+    async def _open(self, peer: Peer) -> Connection:
+        loop = asyncio.get_running_loop()
+        pace = self._paces.setdefault(
+            peer[:2],
+            _Pace(Backoff(self._settings.reconnect_backoff_ms, self._settings.reconnect_backoff_max_ms)),
+        )
+        if (wait := pace.not_before - loop.time()) > 0:
+            await asyncio.sleep(wait)
+        try:
+            connection = await self._opening.open(peer.host, peer.port)
+        except EverlogError:
+            _slow_down(pace, loop.time())
+            raise
+        connection.when_closed(lambda lost: self._lost(lost, pace, loop.time()))
+        return connection
+
+    def _lost(self, connection: Connection, pace: _Pace, now: float) -> None:
+        if connection.is_proven:
+            pace.backoff.reset()
+            pace.not_before = 0.0
+        else:
+            # It opens and then serves nothing: an attempt that failed, only later.
+            _slow_down(pace, now)
+        if not self._is_closed:
+            self._on_lost(connection)
+
+
+def _slow_down(pace: _Pace, now: float) -> None:
+    pace.not_before = now + pace.backoff.next_wait_ms(random.random()) / 1000
+
+
+def _connection_of(held: "asyncio.Task[Connection]") -> Connection | None:
+    if not held.done() or held.cancelled() or held.exception() is not None:
+        return None
+    connection = held.result()
+    return connection if connection.is_open else None
+
+
+def _retrieve(held: "asyncio.Task[Connection]") -> None:
+    # Whoever waits gets the exception; if nobody does any more, the loop need not complain.
+    if not held.cancelled():
+        held.exception()
