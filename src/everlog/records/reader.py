@@ -30,11 +30,13 @@ def read_records(batch: BatchView, max_bytes: int = DEFAULT_MAX_BYTES) -> list[R
     the checksum is the caller's to check. A header's name that is not UTF-8 comes with its stray bytes
     as surrogates, so that building it again gives the same bytes.
     """
-    data = (
-        bytes(batch.records)
-        if batch.codec == Codec.NONE
-        else decompress(batch.codec, batch.records, max_bytes)
-    )
+    if batch.codec == Codec.NONE:
+        return records_in(batch, bytes(batch.records))
+    return records_in(batch, decompress(batch.codec, batch.records, max_bytes))
+
+
+def records_in(batch: BatchView, data: bytes) -> list[Record]:
+    """As `read_records`, where `data` is the records of the batch after decompression."""
     if not 0 <= batch.count <= len(data):
         raise CorruptDataError(f"a batch of {len(data)} bytes gives its number of records as {batch.count}")
     appended_at = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None

@@ -1,0 +1,56 @@
+from everlog.ports.files import Buffer
+from everlog.records.column_buffers import BinarySource, HeaderSource, NumberSource, Span
+
+_Binary = tuple[Buffer, Buffer, Buffer | None, int]
+
+def decode_columns(
+    spans: list[Span], /
+) -> (
+    tuple[
+        int,
+        Buffer,
+        Buffer,
+        Buffer | None,
+        int,
+        Buffer,
+        Buffer,
+        Buffer,
+        Buffer,
+        _Binary,
+        _Binary,
+        Buffer,
+        int,
+        _Binary,
+        _Binary,
+        bool,
+    ]
+    | int
+):
+    """Return the fields of Columns and whether all names are UTF-8, or the number of the first bad batch."""
+
+def encode_rows(
+    rows: int,
+    key: BinarySource | None,
+    value: BinarySource | None,
+    headers: HeaderSource | None,
+    timestamps: NumberSource | None,
+    now: int,
+    order: Buffer | None,
+    first: int,
+    stop: int,
+    max_bytes: int,
+    /,
+) -> tuple[bytearray, int, int, int]:
+    """Return the fields of EncodedRows."""
+
+def route_rows(
+    rows: int,
+    key: BinarySource | None,
+    given: NumberSource | None,
+    partition_count: int,
+    keyless: bytes,
+    run_rows: int,
+    run_at: int,
+    /,
+) -> tuple[bytearray, tuple[int, ...], int]:
+    """Return the fields of Routed; `keyless` has the partitions in 32 bits."""
