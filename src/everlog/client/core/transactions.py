@@ -14,10 +14,10 @@ before the next transaction whenever something of the last one was lost on the w
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from everlog.client.core.errors import Fenced, TransactionFailed, TransactionMisused, error_code, refusal
+from everlog.client.core.errors import Fenced, TransactionFailed, TransactionMisused, refusal
 from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
 from everlog.client.core.producer_identity import ProducerIdentity
-from everlog.client.core.txn_codes import Asked, Meaning, meaning, worst
+from everlog.client.core.txn_codes import FORGOTTEN, Asked, Meaning, meaning, worst
 from everlog.client.core.txn_requests import (
     add_partitions_request,
     offset_commit_request,
@@ -277,7 +277,7 @@ class Transactions:
         return turn
 
     def _has_nothing_to_abort(self, code: int) -> bool:
-        if meaning(Asked.END, error_code(code)) is Meaning.ABORT_AND_RENEW:
+        if code in FORGOTTEN:
             return True
         # Nobody knows whether a partition was ever added; if the request is late, a new epoch is above it.
         return code == ErrorCode.INVALID_TXN_STATE and not self._is_known
@@ -335,15 +335,11 @@ class Transactions:
             )
         elif found is Meaning.FATAL:
             self._give_up(error)
-        else:
-            if found is Meaning.ABORT_AND_RENEW and not self._renews:
-                self._needs_epoch = True
-            if self.stage in (Stage.IN_TRANSACTION, Stage.COMMITTING):
-                self._fail(error)
+        elif self.stage in (Stage.IN_TRANSACTION, Stage.COMMITTING):
+            self._fail(error)
 
     def _fail(self, error: EverlogError) -> None:
         self.stage = Stage.FAILED
-        self._is_decided = False
         self.problem = TransactionFailed(
             f"the transaction of {self.transactional_id!r} must be aborted: {error}"
         )

@@ -24,11 +24,9 @@ class Meaning(IntEnum):
     """Look for the coordinator, then ask again."""
     ABORT = 3
     """The transaction can only be aborted."""
-    ABORT_AND_RENEW = 4
-    """So it is, and the producer needs a new epoch before the next one (KIP-360)."""
-    FATAL = 5
+    FATAL = 4
     """The producer can do nothing more."""
-    FENCED = 6
+    FENCED = 5
     """Nor can it, because another one has its transactional id."""
 
 
@@ -76,28 +74,22 @@ _ALWAYS: Mapping[ErrorCode, Meaning] = {
     _C.UNSUPPORTED_VERSION: Meaning.FATAL,
 }
 
-_NOBODYS_ID: Mapping[ErrorCode, Meaning] = {
-    # The coordinator has forgotten the id, after a week without use.
-    _C.INVALID_PRODUCER_ID_MAPPING: Meaning.ABORT_AND_RENEW,
-    _C.UNKNOWN_PRODUCER_ID: Meaning.ABORT_AND_RENEW,
-}
+FORGOTTEN = frozenset({_C.INVALID_PRODUCER_ID_MAPPING, _C.UNKNOWN_PRODUCER_ID})
+"""Codes that say that the coordinator has forgotten the producer, as after a week without use."""
+
+_ABORT = dict.fromkeys((*FORGOTTEN, _C.TRANSACTION_ABORTABLE), Meaning.ABORT)
 
 _OF: Mapping[Asked, Mapping[ErrorCode, Meaning]] = {
     Asked.INIT: {},
     Asked.ADD_PARTITIONS: {
-        **_NOBODYS_ID,
         _C.INVALID_TXN_STATE: Meaning.FATAL,
         # Another partition of the request is at fault, and its code counts.
         _C.OPERATION_NOT_ATTEMPTED: Meaning.AGAIN,
     },
-    Asked.ADD_OFFSETS: {
-        **_NOBODYS_ID,
-        _C.TRANSACTION_ABORTABLE: Meaning.ABORT,
-        _C.GROUP_AUTHORIZATION_FAILED: Meaning.ABORT,
-    },
-    Asked.COMMIT_OFFSETS: {**_NOBODYS_ID, _C.UNSUPPORTED_FOR_MESSAGE_FORMAT: Meaning.FATAL},
-    Asked.END: {**_NOBODYS_ID, _C.TRANSACTION_ABORTABLE: Meaning.ABORT},
-    Asked.PRODUCE: {_C.TRANSACTION_ABORTABLE: Meaning.ABORT},
+    Asked.ADD_OFFSETS: {**_ABORT, _C.GROUP_AUTHORIZATION_FAILED: Meaning.ABORT},
+    Asked.COMMIT_OFFSETS: {_C.UNSUPPORTED_FOR_MESSAGE_FORMAT: Meaning.FATAL},
+    Asked.END: _ABORT,
+    Asked.PRODUCE: {},
 }
 
 _OTHERWISE: Mapping[Asked, Meaning] = {
@@ -107,8 +99,7 @@ _OTHERWISE: Mapping[Asked, Meaning] = {
     # A refusal of offsets, as of a member that its group went on without, binds the producer to nothing.
     Asked.COMMIT_OFFSETS: Meaning.ABORT,
     Asked.END: Meaning.FATAL,
-    # A batch that is given up leaves a hole in the sequence numbers of its epoch.
-    Asked.PRODUCE: Meaning.ABORT_AND_RENEW,
+    Asked.PRODUCE: Meaning.ABORT,
 }
 
 
