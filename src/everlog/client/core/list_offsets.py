@@ -31,6 +31,26 @@ class OffsetAnswers:
     last_error: EverlogError | None
 
 
+@dataclass(frozen=True, slots=True)
+class TimedOffset:
+    """An offset that was asked for, with the timestamp and the leader epoch of its record; -1 for none."""
+
+    offset: int
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TimedAnswers:
+    """What one leader said: offsets, None where no record is that young; what it cannot tell, and why."""
+
+    offsets: Mapping[TopicPartition, TimedOffset | None]
+    again: list[TopicPartition]
+    """To be asked again, once metadata is fresh."""
+    refused: Mapping[TopicPartition, EverlogError]
+    last_error: EverlogError | None
+
+
 def list_offsets_requests(
     places: Iterable[TopicPartition],
     timestamp: int,
@@ -43,9 +63,18 @@ def list_offsets_requests(
 
     Under `read_committed` the latest offset is the last stable one, else the high watermark.
     """
+    return timed_offsets_requests(
+        dict.fromkeys(places, timestamp), view, read_committed=read_committed, timeout_ms=timeout_ms
+    )
+
+
+def timed_offsets_requests(
+    wanted: Mapping[TopicPartition, int], view: ClusterView, *, read_committed: bool, timeout_ms: int
+) -> tuple[dict[int, ListOffsetsRequest], list[TopicPartition]]:
+    """The same for a timestamp of each partition's own."""
     topics: dict[int, dict[str, ListOffsetsTopic]] = {}
     leaderless: list[TopicPartition] = []
-    for place in places:
+    for place, timestamp in wanted.items():
         leader = view.leader_of(place)
         partition = view.partition(place)
         if leader is None or partition is None:
@@ -90,3 +119,25 @@ def read_offsets(response: ListOffsetsResponse) -> OffsetAnswers:
                     again.append(place)
                     last_error = refusal(partition.error_code, None, f"offsets of {place}")
     return OffsetAnswers(offsets, again, last_error)
+
+
+def read_timed_offsets(response: ListOffsetsResponse) -> TimedAnswers:
+    """Read one leader's answer, with what came beside the offsets."""
+    offsets: dict[TopicPartition, TimedOffset | None] = {}
+    again: list[TopicPartition] = []
+    refused: dict[TopicPartition, EverlogError] = {}
+    last_error: EverlogError | None = None
+    for topic in response.topics:
+        for entry in topic.partitions:
+            place = TopicPartition(topic.name, entry.partition_index)
+            judged = verdict(error_code(entry.error_code))
+            if judged is Verdict.DONE:
+                found = TimedOffset(entry.offset, entry.timestamp, entry.leader_epoch)
+                offsets[place] = found if entry.offset >= 0 else None
+                continue
+            last_error = refusal(entry.error_code, None, f"offsets of {place}")
+            if judged is Verdict.FAIL:
+                refused[place] = last_error
+            else:
+                again.append(place)
+    return TimedAnswers(offsets, again, refused, last_error)

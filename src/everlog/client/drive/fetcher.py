@@ -1,0 +1,238 @@
+"""Keeps records coming: fetches ahead of the application from every broker that leads its partitions (C1)."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.client.core.chunks import Chunk
+from everlog.client.core.consumer_settings import ConsumerSettings
+from everlog.client.core.fetching import ConsumerFetch, Fetching
+from everlog.client.core.metadata import ClusterView, topic_problem
+from everlog.client.core.positions import PartitionState, Positions
+from everlog.client.core.retry import Backoff
+from everlog.client.drive.link import ClusterLink
+from everlog.client.drive.position_finder import Lookup, PositionFinder
+from everlog.model.errors import ErrorCode, EverlogError
+from everlog.wire.messages.fetch import FetchRequest, FetchResponse
+
+_log = logging.getLogger(__name__)
+
+GOODBYE_S = 1.0
+"""How long closing waits for brokers to forget sessions; they do so by themselves too."""
+
+
+@dataclass(slots=True)
+class FetchCounts:
+    """What was fetched so far."""
+
+    fetches: int = 0
+    failures: int = 0
+    chunks: int = 0
+    bytes: int = 0
+
+
+class Fetcher:
+    """Sends requests whenever there is room for their answers, on connections of its own.
+
+    Of its own, because a broker answers one connection in order: a commit would wait behind a long poll.
+    `kick` looks for something to do; call it whenever positions have changed or chunks were taken.
+    """
+
+    def __init__(
+        self,
+        link: ClusterLink,
+        settings: ConsumerSettings,
+        positions: Positions,
+        committed: Lookup,
+        on_news: Callable[[], None],
+    ) -> None:
+        self.counts = FetchCounts()
+        self._link = link
+        self._fetch_link = ClusterLink(settings)
+        self._settings = settings
+        self._positions = positions
+        self._fetching = Fetching(positions, settings)
+        self._on_news = on_news
+        self._finder = PositionFinder(
+            link, positions, committed, self._found, read_committed=settings.read_committed
+        )
+        self._busy: set[int] = set()
+        self._backoffs: dict[int, Backoff] = {}
+        self._stale: set[str] = set()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._trouble: EverlogError | None = None
+        self._missing: set[str] = set()
+        self._refresh_at = 0.0
+        self._refresh_backoff = link.backoff()
+        self._crash: BaseException | None = None
+        self._is_closed = False
+        link.watch(self._saw_view)
+
+    @property
+    def trouble(self) -> EverlogError | None:
+        """Why nothing comes, if the cluster has never been reached."""
+        return None if self._link.view.brokers else self._trouble or self._finder.trouble
+
+    @property
+    def crash(self) -> BaseException | None:
+        """What ended a task of ours that should not have ended: nothing more will come."""
+        return self._crash or self._finder.crash
+
+    def kick(self) -> None:
+        """Send what can be sent."""
+        if self._is_closed:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        found = self._fetching.plan(self._link.view, now, self._busy)
+        self._finder.kick()
+        for fetch in found.requests:
+            self._busy.add(fetch.node_id)
+            self._spawn(self._fetch(fetch))
+        if found.leaderless:
+            self._refresh(found.leaderless)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if found.wake_at is not None:
+            self._timer = loop.call_at(found.wake_at, self.kick)
+
+    def take(self, max_bytes: int) -> list[tuple[PartitionState, Chunk]]:
+        """Take over chunks of partitions that are not paused, in turn, at least one and up to `max_bytes`."""
+        taken: list[tuple[PartitionState, Chunk]] = []
+        size = 0
+        ready = [state for state in self._positions if state.buffered and not state.paused]
+        ready.sort(key=lambda state: state.turn)
+        for state in ready:
+            while state.buffered and (not taken or size < max_bytes):
+                chunk = state.unbuffer()
+                size += chunk.size_bytes
+                taken.append((state, chunk))
+        if taken:
+            self.kick()
+        return taken
+
+    async def close(self) -> None:
+        """Stop; tell brokers to forget the sessions, if they are there."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._finder.close()
+        tasks = [*self._tasks, *([self._refreshing] if self._refreshing is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            async with asyncio.timeout(GOODBYE_S):
+                await asyncio.gather(*(self._say_goodbye(*each) for each in self._fetching.closing().items()))
+        except TimeoutError:
+            pass
+        await self._fetch_link.close()
+
+    async def _say_goodbye(self, node_id: int, request: FetchRequest) -> None:
+        try:
+            # Not on the connection of the fetches, where it would wait behind a long poll.
+            await self._link.call_node(node_id, request, FetchResponse, GOODBYE_S)
+        except EverlogError as error:
+            _log.debug("the fetch session at broker %d was not closed: %s", node_id, error)
+
+    async def _fetch(self, fetch: ConsumerFetch) -> None:
+        node_id = fetch.node_id
+        limit = self._link.timeout + self._settings.fetch_max_wait_ms / 1000
+        self.counts.fetches += 1
+        try:
+            response = await self._fetch_link.call_node(
+                node_id, fetch.request, FetchResponse, limit, at_most=fetch.at_most
+            )
+            now = asyncio.get_running_loop().time()
+            taken = self._fetching.take(fetch, response, self._link.view, now)
+            failure = taken.failure
+        except EverlogError as error:
+            self._fetching.failed(node_id)
+            failure = error
+        else:
+            self.counts.chunks += taken.chunks
+            self.counts.bytes += taken.bytes
+            if taken.view is not self._link.view:
+                self._link.learn_leader(taken.view)
+            if taken.stale:
+                self._refresh(taken.stale)
+        if failure is not None:
+            self.counts.failures += 1
+            self._trouble = failure
+            _log.info("fetch from broker %d: %s", node_id, failure)
+            self._refresh({place.topic for place in fetch.asked})
+            backoff = self._backoffs.setdefault(node_id, self._link.backoff())
+            await asyncio.sleep(backoff.next_wait_ms(1.0) / 1000)
+        else:
+            self._backoffs.pop(node_id, None)
+        self._busy.discard(node_id)
+        self._on_news()
+        self.kick()
+
+    def _found(self, stale: set[str]) -> None:
+        if stale:
+            self._refresh(stale)
+        self._on_news()
+        self.kick()
+
+    def _refresh(self, topics: set[str]) -> None:
+        self._stale |= topics
+        if self._stale and (self._refreshing is None or self._refreshing.done()) and not self._is_closed:
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh_all())
+            self._refreshing.add_done_callback(self._ended)
+
+    async def _refresh_all(self) -> None:
+        """Ask for metadata until nothing is stale: at once, then at growing intervals."""
+        loop = asyncio.get_running_loop()
+        while self._stale:
+            await asyncio.sleep(max(0.0, self._refresh_at - loop.time()))
+            names = sorted(self._stale & self._positions.topics)
+            self._stale.clear()
+            try:
+                if names:
+                    await self._link.refresh(names, auto_create=self._settings.allow_auto_create_topics)
+                    self._look_for_problems(names)
+            except EverlogError as error:
+                self._trouble = error
+                _log.info("metadata: %s", error)
+                self._stale.update(names)
+            self._refresh_at = loop.time() + self._refresh_backoff.next_wait_ms(1.0) / 1000
+            self._on_news()
+            self.kick()
+
+    def _look_for_problems(self, names: list[str]) -> None:
+        problems = {name: topic_problem(self._link.view, name) for name in names}
+        if not any(problems.values()):
+            self._refresh_backoff.reset()
+        for name, problem in problems.items():
+            if problem is None:
+                self._missing.discard(name)
+                continue
+            if problem.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name not in self._missing:
+                self._missing.add(name)
+                _log.warning("topic %r does not exist; it is read once it does", name)
+            if not problem.retriable:
+                for state in self._positions:
+                    if state.place.topic == name:
+                        state.problem = problem
+
+    def _saw_view(self, view: ClusterView) -> None:
+        self._fetch_link.learn_leader(view)
+        self._positions.take_view(view)
+        self._finder.saw_view()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._crash = task.exception()
+            self._on_news()
