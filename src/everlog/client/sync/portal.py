@@ -40,6 +40,11 @@ class Portal:
             raise Closed("this client is closed")
         return self._loop
 
+    @property
+    def thread(self) -> threading.Thread:
+        """The thread of the loop; what blocks must not be called on it."""
+        return self._thread
+
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine on the loop and wait for it. A KeyboardInterrupt meanwhile cancels it."""
         assert threading.current_thread() is not self._thread, (

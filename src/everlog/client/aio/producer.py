@@ -1,0 +1,253 @@
+"""The producer for programs with an event loop; the blocking one runs the same on a thread (P1-P5)."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from everlog.client.core.accumulator import RECORD_OVERHEAD, Accumulator, HeaderPairs, TopicQueues
+from everlog.client.core.delivery import BulkDelivery, Delivery, OnDelivery
+from everlog.client.core.errors import Closed, TimedOut, TransactionMisused
+from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
+from everlog.client.core.metadata import Partition
+from everlog.client.core.producer_metrics import ProducerMetrics
+from everlog.client.core.producer_settings import ProducerOptions, producer_settings
+from everlog.client.core.record_intake import RecordIntake
+from everlog.client.drive.link import ClusterLink
+from everlog.client.drive.sender import Sender
+from everlog.client.drive.transactions import TransactionSession
+from everlog.model.topics import TopicPartition
+from everlog.records.batch import HEADER_BYTES
+from everlog.records.rows import BatchBuffer
+
+
+class Producer:
+    """Sends records to topics, in batches, from one event loop.
+
+    Settings are Kafka's, in snake_case. Leaving an `async with` block delivers what was sent.
+
+    >>> async with Producer("127.0.0.1:9092", compression_type="zstd") as producer:
+    ...     delivery = await producer.send("orders", b"pizza", key=b"customer-42")
+    ...     print((await delivery).offset)
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        self.settings = producer_settings(bootstrap_servers, options)
+        self.link = ClusterLink(self.settings)
+        self.accumulator = Accumulator(self.settings, threading.Lock(), time.monotonic, self._rouse)
+        self.intake = RecordIntake(self.settings, self.accumulator)
+        self.sender = Sender(self.link, self.settings, self.accumulator)
+        self.session: TransactionSession | None = None
+        if self.settings.transactional_id is not None:
+            self.session = TransactionSession(
+                self.link,
+                self.sender,
+                transactional_id=self.settings.transactional_id,
+                transaction_timeout_ms=self.settings.transaction_timeout_ms,
+                max_block_ms=self.settings.max_block_ms,
+            )
+            self.sender.session = self.session
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._opening: dict[str, asyncio.Task[TopicQueues]] = {}
+        self._is_closed = False
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: HeaderPairs = (),
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        """Take a record and return its delivery, which can be awaited.
+
+        Waits, for `max_block_ms` at most, while nothing is known of the topic or the buffer is full. The
+        timestamp is in milliseconds since 1970, by default now.
+        """
+        self._check_open()
+        if self.session is not None:
+            self.session.core.check_open("send")
+        value, key = self.intake.serialize(value, key)
+        deadline = time.monotonic() + self.settings.max_block_ms / 1000
+        queues = self.intake.topics.get(topic)
+        if queues is None:
+            queues = await self.open_topic(topic)
+        queue = self.intake.route(queues, key, value, partition)
+        when = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+        while (delivery := self.intake.add(queues, queue, key, value, headers, when)) is None:
+            await self._room(len(key or b"") + len(value or b"") + RECORD_OVERHEAD, deadline)
+        if on_delivery is not None:
+            delivery.notify(on_delivery)
+        return delivery
+
+    async def add_batches(self, topic: str, batches: Sequence[tuple[int, BatchBuffer]]) -> BulkDelivery:
+        """Take batches that are made already, each with its partition. Waits for room as `send` does."""
+        self._check_open()
+        if self.session is not None:
+            self.session.core.check_open("send_arrow")
+        queues = self.intake.topics.get(topic) or await self.open_topic(topic)
+        deadline = time.monotonic() + self.settings.max_block_ms / 1000
+        added = []
+        for partition, batch in batches:
+            await self._room(batch.size_bytes, deadline)
+            added += self.accumulator.add_batches(queues, [(partition, batch)])
+        return BulkDelivery(added)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send everything now and wait until all of it was delivered or has failed.
+
+        TimedOut after `timeout` seconds; without one, `delivery_timeout_ms` bounds it.
+        """
+        self._bind()
+        await self.sender.flush(timeout)
+
+    async def partitions_for(self, topic: str) -> list[Partition]:
+        """The partitions of a topic, with leader and replicas, as they are now."""
+        self._check_open()
+        described = await self.link.topics(
+            [topic],
+            auto_create=self.settings.allow_auto_create_topics,
+            timeout=self.settings.max_block_ms / 1000,
+        )
+        return [described[0].partitions[index] for index in sorted(described[0].partitions)]
+
+    def metrics(self) -> ProducerMetrics:
+        """What the producer has counted since it was made."""
+        return self.sender.metrics()
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, for `timeout` seconds at most, and end. Closing twice is harmless.
+
+        What is not delivered by then fails with Closed.
+        """
+        if self._is_closed:
+            return
+        self._bind()
+        self._is_closed = True
+        self.accumulator.close(Closed("this producer is closed"))
+        try:
+            await self.sender.flush(timeout)
+        except TimedOut:
+            pass  # Each delivery that failed says so.
+        finally:
+            if self.session is not None:
+                await self.session.close()
+            await self.sender.close()
+            await self.link.close()
+
+    async def __aenter__(self) -> Self:
+        self._bind()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Transactions (P5).
+
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """Take over the transactional id, once, before the first transaction; who had it before is fenced."""
+        await self._transactions().init(timeout)
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent from here on is seen as a whole or not at all."""
+        await self._transactions().begin()
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:
+        """Deliver all records of the transaction and commit it."""
+        await self._transactions().commit(timeout)
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort the transaction: readers of committed records never see it."""
+        await self._transactions().abort(timeout)
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: GroupMetadata
+    ) -> None:
+        """Make a consumer's progress a part of the transaction."""
+        await self._transactions().add_offsets(offsets, group_metadata)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[None]:
+        """Begin a transaction; commit it at the end of the block, or abort it if the block fails."""
+        await self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException:
+            await self.abort_transaction()
+            raise
+
+    def _transactions(self) -> TransactionSession:
+        self._check_open()
+        if self.session is None:
+            raise TransactionMisused("this producer has no transactional_id: expected one among its settings")
+        return self.session
+
+    # How it is done.
+
+    async def open_topic(self, name: str) -> TopicQueues:
+        """Learn of a topic, within `max_block_ms`; one question for all who wait for it."""
+        task = self._opening.get(name)
+        if task is None:
+            task = self._opening[name] = asyncio.get_running_loop().create_task(self._open_topic(name))
+            task.add_done_callback(lambda _: self._opening.pop(name, None))
+        return await asyncio.shield(task)
+
+    async def _open_topic(self, name: str) -> TopicQueues:
+        limit = self.settings.max_block_ms / 1000
+        described = await self.link.topics(
+            [name], auto_create=self.settings.allow_auto_create_topics, timeout=limit
+        )
+        return self.accumulator.open_topic(
+            name, len(described[0].partitions), self.link.view.led_partitions(name)
+        )
+
+    async def _room(self, need: int, deadline: float) -> None:
+        loop = asyncio.get_running_loop()
+        room: asyncio.Future[None] = loop.create_future()
+        self.accumulator.when_room(need + HEADER_BYTES, lambda: _settle(room))
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                await room
+        except TimeoutError:
+            raise no_room(self.settings.max_block_ms, self.settings.buffer_memory) from None
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Closed("this producer is closed")
+        if self.loop is None:
+            self._bind()
+
+    def _bind(self) -> None:
+        if self.loop is None:
+            self.loop = asyncio.get_running_loop()
+
+    def _rouse(self) -> None:
+        """Have the loop look for something to send; from whichever thread a record came."""
+        if self.loop is not None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.sender.wake)
+
+
+def no_room(max_block_ms: int, buffer_memory: int) -> TimedOut:
+    """The error of a record that found no room in time."""
+    return TimedOut(
+        f"there was no room for the record within max_block_ms={max_block_ms}: "
+        f"buffer_memory={buffer_memory} is full, records are sent faster than they are delivered"
+    )
+
+
+def _settle(room: "asyncio.Future[None]") -> None:
+    if not room.done():
+        room.set_result(None)

@@ -1,0 +1,190 @@
+"""The blocking producer: `send` works on the caller's thread, a thread of its own sends (P1-P5)."""
+
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from everlog.client.aio.producer import Producer as AioProducer
+from everlog.client.aio.producer import no_room
+from everlog.client.core.accumulator import RECORD_OVERHEAD, HeaderPairs, TopicQueues
+from everlog.client.core.delivery import BulkDelivery, Delivery, OnDelivery
+from everlog.client.core.errors import Closed
+from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
+from everlog.client.core.metadata import Partition
+from everlog.client.core.producer_metrics import ProducerMetrics
+from everlog.client.core.producer_settings import ProducerOptions
+from everlog.client.sync.portal import Portal
+from everlog.model.topics import TopicPartition
+from everlog.records.batch import HEADER_BYTES
+from everlog.records.rows import BatchBuffer
+
+Result = TypeVar("Result")
+
+
+class Producer:
+    """Sends records to topics, in batches, from any number of threads.
+
+    Settings are Kafka's, in snake_case. Leaving a `with` block delivers what was sent.
+
+    >>> with Producer("127.0.0.1:9092", compression_type="zstd") as producer:
+    ...     delivery = producer.send("orders", b"pizza", key=b"customer-42")
+    ...     print(delivery.result().offset)
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        self._inner = AioProducer(bootstrap_servers, **options)
+        self._portal = Portal(f"everlog-producer-{self._inner.settings.client_id}")
+        self._inner.loop = self._portal.loop
+        self._network_thread = self._portal.thread
+        self._intake = self._inner.intake
+        self._topics = self._inner.accumulator.topics
+        self._session = self._inner.session
+        self._is_closed = False
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: HeaderPairs = (),
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        """Take a record and return its delivery, a future; several threads may call at once.
+
+        Blocks, for `max_block_ms` at most, while nothing is known of the topic or the buffer is full. The
+        timestamp is in milliseconds since 1970, by default now. `on_delivery` is called on the network
+        thread with the metadata of the record, or with None and the error.
+        """
+        if self._session is not None:
+            self._session.core.check_open("send")
+        intake = self._intake
+        value, key = intake.serialize(value, key)
+        queues = self._topics.get(topic)
+        if queues is None:
+            queues = self._open_topic(topic)
+        queue = intake.route(queues, key, value, partition)
+        when = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+        delivery = intake.add(queues, queue, key, value, headers, when)
+        if delivery is None:
+            delivery = self._wait_for_room(
+                len(key or b"") + len(value or b"") + RECORD_OVERHEAD + HEADER_BYTES,
+                lambda: intake.add(queues, queue, key, value, headers, when),
+            )
+        if on_delivery is not None:
+            delivery.notify(on_delivery)
+        return delivery
+
+    def add_batches(self, topic: str, batches: Sequence[tuple[int, BatchBuffer]]) -> BulkDelivery:
+        """Take batches that are made already, each with its partition. Blocks for room as `send` does."""
+        return self._run(self._inner.add_batches(topic, batches))
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send everything now and wait until all of it was delivered or has failed.
+
+        TimedOut after `timeout` seconds; without one, `delivery_timeout_ms` bounds it.
+        """
+        self._run(self._inner.flush(timeout))
+
+    def partitions_for(self, topic: str) -> list[Partition]:
+        """The partitions of a topic, with leader and replicas, as they are now."""
+        return self._run(self._inner.partitions_for(topic))
+
+    def metrics(self) -> ProducerMetrics:
+        """What the producer has counted since it was made."""
+        return self._inner.metrics()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, for `timeout` seconds at most, and end. Closing twice is harmless.
+
+        What is not delivered by then fails with Closed.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self._portal.run(self._inner.close(timeout))
+        finally:
+            self._portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Transactions (P5).
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Take over the transactional id, once, before the first transaction; who had it before is fenced."""
+        self._run(self._inner.init_transactions(timeout))
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent from here on is seen as a whole or not at all."""
+        self._run(self._inner.begin_transaction())
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Deliver all records of the transaction and commit it."""
+        self._run(self._inner.commit_transaction(timeout))
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort the transaction: readers of committed records never see it."""
+        self._run(self._inner.abort_transaction(timeout))
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: GroupMetadata
+    ) -> None:
+        """Make a consumer's progress a part of the transaction."""
+        self._run(self._inner.send_offsets_to_transaction(offsets, group_metadata))
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """Begin a transaction; commit it at the end of the block, or abort it if the block fails."""
+        self.begin_transaction()
+        try:
+            yield
+            self.commit_transaction()
+        except BaseException:
+            self.abort_transaction()
+            raise
+
+    # How it is done.
+
+    def _open_topic(self, topic: str) -> TopicQueues:
+        return self._run(self._inner.open_topic(topic))
+
+    def _wait_for_room(self, need: int, add: Callable[[], Delivery | None]) -> Delivery:
+        self._check_thread()
+        settings = self._inner.settings
+        deadline = time.monotonic() + settings.max_block_ms / 1000
+        while (delivery := add()) is None:
+            room = threading.Event()
+            self._inner.accumulator.when_room(need, room.set)
+            if not room.wait(max(0.0, deadline - time.monotonic())):
+                raise no_room(settings.max_block_ms, settings.buffer_memory)
+        return delivery
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        try:
+            self._check_thread()
+            if self._is_closed:
+                raise Closed("this producer is closed")
+        except BaseException:
+            work.close()
+            raise
+        return self._portal.run(work)
+
+    def _check_thread(self) -> None:
+        if threading.current_thread() is self._network_thread:
+            raise Closed("a delivery callback may not wait: it runs on the thread that it would wait for")
