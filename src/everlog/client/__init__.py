@@ -1,6 +1,129 @@
 """The client library: what talks to a cluster, be it Everlog or Apache Kafka.
 
-`core` decides and does no I/O; `sync` is its blocking face. The command line is its first user.
+`core` decides and does no I/O, `drive` carries it out on asyncio, `aio` and `sync` are its two faces. What is
+exported here is public, here and as `everlog.…`; `everlog.aio` has the asyncio face under the same names.
 Nothing here knows of the broker's rooms: a client sees the wire and nothing else.
 What always holds: no call waits longer than its time-out, and every error names what it was about.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from everlog.client.core.consumer_errors import (
+        DeserializationError,
+        LogTruncated,
+        Misused,
+        NoOffset,
+        OffsetOutOfRange,
+        OffsetsNeeded,
+        Woken,
+    )
+    from everlog.client.core.delivery import BatchMetadata, BulkDelivery, Delivery, RecordMetadata
+    from everlog.client.core.errors import (
+        AuthenticationFailed,
+        Closed,
+        Fenced,
+        TimedOut,
+        TlsFailed,
+        TransactionAborted,
+        TransactionError,
+        TransactionFailed,
+        TransactionMisused,
+        Unreachable,
+        Unsupported,
+    )
+    from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata, RebalanceListener
+    from everlog.client.sync.admin import Admin
+    from everlog.client.sync.consumer import Consumer
+    from everlog.client.sync.producer import Producer
+    from everlog.model.errors import ConfigError, ErrorCode, EverlogError, Refused
+    from everlog.model.topics import TopicPartition
+    from everlog.records.rows import ConsumerRecord
+
+__all__ = [
+    "Admin",
+    "AuthenticationFailed",
+    "BatchMetadata",
+    "BulkDelivery",
+    "Closed",
+    "ConfigError",
+    "Consumer",
+    "ConsumerRecord",
+    "Delivery",
+    "DeserializationError",
+    "ErrorCode",
+    "EverlogError",
+    "Fenced",
+    "GroupMetadata",
+    "LogTruncated",
+    "Misused",
+    "NoOffset",
+    "OffsetAndMetadata",
+    "OffsetOutOfRange",
+    "OffsetsNeeded",
+    "Producer",
+    "RebalanceListener",
+    "RecordMetadata",
+    "Refused",
+    "TimedOut",
+    "TlsFailed",
+    "TopicPartition",
+    "TransactionAborted",
+    "TransactionError",
+    "TransactionFailed",
+    "TransactionMisused",
+    "Unreachable",
+    "Unsupported",
+    "Woken",
+]
+
+# Loaded when it is first used: the command line and the broker need a few of these modules, not all.
+_HOMES = {
+    "Admin": "everlog.client.sync.admin",
+    "AuthenticationFailed": "everlog.client.core.errors",
+    "BatchMetadata": "everlog.client.core.delivery",
+    "BulkDelivery": "everlog.client.core.delivery",
+    "Closed": "everlog.client.core.errors",
+    "ConfigError": "everlog.model.errors",
+    "Consumer": "everlog.client.sync.consumer",
+    "ConsumerRecord": "everlog.records.rows",
+    "Delivery": "everlog.client.core.delivery",
+    "DeserializationError": "everlog.client.core.consumer_errors",
+    "ErrorCode": "everlog.model.errors",
+    "EverlogError": "everlog.model.errors",
+    "Fenced": "everlog.client.core.errors",
+    "GroupMetadata": "everlog.client.core.group_types",
+    "LogTruncated": "everlog.client.core.consumer_errors",
+    "Misused": "everlog.client.core.consumer_errors",
+    "NoOffset": "everlog.client.core.consumer_errors",
+    "OffsetAndMetadata": "everlog.client.core.group_types",
+    "OffsetOutOfRange": "everlog.client.core.consumer_errors",
+    "OffsetsNeeded": "everlog.client.core.consumer_errors",
+    "Producer": "everlog.client.sync.producer",
+    "RebalanceListener": "everlog.client.core.group_types",
+    "RecordMetadata": "everlog.client.core.delivery",
+    "Refused": "everlog.model.errors",
+    "TimedOut": "everlog.client.core.errors",
+    "TlsFailed": "everlog.client.core.errors",
+    "TopicPartition": "everlog.model.topics",
+    "TransactionAborted": "everlog.client.core.errors",
+    "TransactionError": "everlog.client.core.errors",
+    "TransactionFailed": "everlog.client.core.errors",
+    "TransactionMisused": "everlog.client.core.errors",
+    "Unreachable": "everlog.client.core.errors",
+    "Unsupported": "everlog.client.core.errors",
+    "Woken": "everlog.client.core.consumer_errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,6 +13,7 @@ from everlog.client.core.delivery import BulkDelivery, Delivery, OnDelivery
 from everlog.client.core.errors import Closed, TimedOut, TransactionMisused
 from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
 from everlog.client.core.metadata import Partition
+from everlog.client.core.pending_batch import PendingBatch
 from everlog.client.core.producer_metrics import ProducerMetrics
 from everlog.client.core.producer_settings import ProducerOptions, producer_settings
 from everlog.client.core.record_intake import RecordIntake
@@ -97,7 +98,7 @@ class Producer:
             self.session.core.check_open("send_arrow")
         queues = self.intake.topics.get(topic) or await self.open_topic(topic)
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
-        added = []
+        added: list[PendingBatch] = []
         for partition, batch in batches:
             await self._room(batch.size_bytes, deadline)
             added += self.accumulator.add_batches(queues, [(partition, batch)])

@@ -1,0 +1,69 @@
+import subprocess
+import sys
+
+import everlog
+from everlog import client
+
+PUBLIC = [
+    "Admin",
+    "AuthenticationFailed",
+    "BatchMetadata",
+    "BulkDelivery",
+    "Closed",
+    "ConfigError",
+    "Consumer",
+    "ConsumerRecord",
+    "Delivery",
+    "DeserializationError",
+    "ErrorCode",
+    "EverlogError",
+    "Fenced",
+    "GroupMetadata",
+    "LogTruncated",
+    "Misused",
+    "NoOffset",
+    "OffsetAndMetadata",
+    "OffsetOutOfRange",
+    "OffsetsNeeded",
+    "Producer",
+    "RebalanceListener",
+    "RecordMetadata",
+    "Refused",
+    "TimedOut",
+    "TlsFailed",
+    "TopicPartition",
+    "TransactionAborted",
+    "TransactionError",
+    "TransactionFailed",
+    "TransactionMisused",
+    "Unreachable",
+    "Unsupported",
+    "Woken",
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(client.__all__) == PUBLIC
+    assert sorted(everlog.__all__) == sorted([*PUBLIC, "__version__"])
+
+
+def test_each_public_name_is_there_and_the_same_in_both_places() -> None:
+    for name in PUBLIC:
+        assert getattr(everlog, name) is getattr(client, name), name
+
+
+def test_the_asyncio_face_has_the_same_clients() -> None:
+    from everlog import aio
+
+    assert sorted(aio.__all__) == ["Admin", "Consumer", "Producer"]
+
+
+def test_every_error_of_the_clients_is_an_everlog_error() -> None:
+    errors = [found for name in PUBLIC if isinstance(found := getattr(everlog, name), type)]
+    assert all(issubclass(found, everlog.EverlogError) for found in errors if issubclass(found, Exception))
+
+
+def test_importing_everlog_loads_none_of_its_rooms() -> None:
+    code = "import sys, everlog; print([name for name in sys.modules if name.startswith('everlog.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
