@@ -1,0 +1,312 @@
+"""What is inside a consumer: its partitions, what is fetched of them, and its place in a group (C1-C5)."""
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from everlog.client.core.chunks import Chunk
+from everlog.client.core.consumer_errors import Misused, Woken
+from everlog.client.core.consumer_settings import ConsumerSettings
+from everlog.client.core.errors import Closed, TimedOut
+from everlog.client.core.group_types import OffsetAndMetadata, RebalanceListener
+from everlog.client.core.positions import UNKNOWN, Positions
+from everlog.client.core.row_feed import RowFeed
+from everlog.client.drive.commits import Commits
+from everlog.client.drive.fetcher import Fetcher
+from everlog.client.drive.group import GroupSession
+from everlog.client.drive.link import ClusterLink
+from everlog.model.errors import EverlogError
+from everlog.model.topics import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+TAKE_BYTES = 1024 * 1024
+"""About how much is taken over from the fetcher at a time, to be handed out record by record."""
+
+TEND_INTERVAL_S = 0.1
+"""How long records may be handed out before the group and the automatic commits are looked after."""
+
+
+class _Attention(asyncio.Event):
+    """Set when the group has something for poll to do; it ends the wait of a poll too."""
+
+    def __init__(self, news: asyncio.Event) -> None:
+        super().__init__()
+        self._news = news
+
+    def set(self) -> None:
+        super().set()
+        self._news.set()
+
+
+class Reading:
+    """The engine of a consumer, on one loop. One poll at a time is the face's to see to."""
+
+    def __init__(self, settings: ConsumerSettings) -> None:
+        self.settings = settings
+        self.link = ClusterLink(settings)
+        self.positions = Positions(
+            settings.auto_offset_reset,
+            lambda: int(time.time() * 1000),
+            has_group=settings.group_id is not None,
+        )
+        self._news = asyncio.Event()
+        self._attention = _Attention(self._news)
+        self.fetcher = Fetcher(self.link, settings, self.positions, self.committed, self._heard)
+        self.commits = Commits(self.link, settings, self.positions, self.session)
+        self.feed = RowFeed(settings.key_deserializer, settings.value_deserializer)
+        self.topics: tuple[str, ...] = ()
+        """What is subscribed to by name."""
+        self.pattern: str | None = None
+        self._listener: RebalanceListener | None = None
+        self._session: GroupSession | None = None
+        self._is_assigned_by_hand = False
+        self._is_woken = False
+        self._waiters: list[asyncio.Future[None]] = []
+        self._tended_at = float("-inf")
+        self.is_closed = False
+
+    # Which partitions are read.
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether the group decides."""
+        return bool(self.topics) or self.pattern is not None
+
+    def subscribe(
+        self, topics: Sequence[str], pattern: str | None, listener: RebalanceListener | None
+    ) -> None:
+        """Let the group decide, from the next poll on."""
+        if self.settings.group_id is None:
+            raise Misused("subscribe needs a group: expected the setting group_id, or assign partitions")
+        if self._is_assigned_by_hand:
+            raise Misused("partitions are assigned by hand: unsubscribe before subscribe")
+        self.topics, self.pattern, self._listener = tuple(topics), pattern, listener
+        if self._session is not None:
+            self._session.subscribe(self.topics or None, pattern)
+        self._attention.set()
+
+    async def unsubscribe(self) -> None:
+        """Give up all partitions, and leave the group."""
+        if self._session is not None and self.is_subscribed:
+            await self._session.leave()
+        else:
+            await self.commits.commit_last()
+        self._drop(self.positions.places)
+        self.topics, self.pattern, self._listener = (), None, None
+        self._is_assigned_by_hand = False
+
+    async def assign(self, places: Sequence[TopicPartition]) -> None:
+        """Read these partitions, and no others, without a group to share them with."""
+        if self.is_subscribed:
+            raise Misused("topics are subscribed to: unsubscribe before assign")
+        gone = [place for place in self.positions.places if place not in places]
+        if gone:
+            await self.commits.commit_last(gone)
+            self._drop(gone)
+        self._is_assigned_by_hand = bool(places)
+        self.positions.add(places)
+        self.fetcher.kick()
+
+    def _drop(self, places: Collection[TopicPartition]) -> None:
+        self.positions.remove(places)
+        self.commits.forget(places)
+        self.feed.tidy()
+        self.fetcher.kick()
+
+    # What poll is made of.
+
+    def is_due(self, now: float) -> bool:
+        """Whether `refill` must be called although records are there to be handed out."""
+        return (
+            now - self._tended_at > TEND_INTERVAL_S
+            or self._attention.is_set()
+            or self._is_woken
+            or self.is_closed
+        )
+
+    async def refill(self, deadline: float) -> bool:
+        """Look after group and commits, then have records in the feed; False if none came by the deadline.
+
+        Raises what the application must hear of.
+        """
+        await self._tend()
+        if self.feed.tidy():
+            return True
+        while True:
+            for state, chunk in self.fetcher.take(TAKE_BYTES):
+                self.feed.add(state, chunk)
+            if self.feed.is_ready:
+                return True
+            if not await self._wait(deadline):
+                return False
+
+    async def take_chunks(self, deadline: float, max_bytes: int) -> list[Chunk]:
+        """Whole chunks as they came; positions move behind them. Empty if none came by the deadline."""
+        await self._tend()
+        self.feed.give_back()
+        while True:
+            chunks: list[Chunk] = []
+            for state, chunk in self.fetcher.take(max_bytes):
+                state.handed_out(chunk.next_offset, chunk.leader_epoch)
+                if chunk.batches:
+                    chunks.append(chunk)
+            if chunks or not await self._wait(deadline):
+                return chunks
+
+    def wake(self) -> None:
+        """End the wait of a poll."""
+        self._is_woken = True
+        self._news.set()
+
+    def mark_closed(self) -> None:
+        """Take no more calls, and end the wait of a poll."""
+        self.is_closed = True
+        self._news.set()
+
+    async def _wait(self, deadline: float) -> bool:
+        """Wait for news and look after them; False at the deadline."""
+        self._raise_problem()
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            # Even a poll that may not wait lets the loop receive what is there.
+            await asyncio.sleep(0)
+            self._raise_trouble()
+            return False
+        try:
+            async with asyncio.timeout(left):
+                await self._news.wait()
+        except TimeoutError:
+            self._raise_trouble()
+            return False
+        await self._tend()
+        return True
+
+    async def _tend(self) -> None:
+        # Cleared before the work: what happens meanwhile asks for another round.
+        self._news.clear()
+        if self.is_closed:
+            raise Closed("this consumer is closed")
+        if self._is_woken:
+            self._is_woken = False
+            raise Woken("wakeup was called")
+        self._tended_at = asyncio.get_running_loop().time()
+        if self.is_subscribed:
+            self._attention.clear()
+            await self.session().poll()
+        self.commits.commit_if_due()
+
+    def _raise_problem(self) -> None:
+        if (crash := self.fetcher.crash) is not None:
+            raise crash
+        problem = self.positions.problem()
+        if problem is not None:
+            self.fetcher.kick()
+            raise problem
+        if not self.is_subscribed and not self._is_assigned_by_hand:
+            raise Misused("nothing to poll: subscribe to topics, or assign partitions")
+
+    def _raise_trouble(self) -> None:
+        trouble = self.fetcher.trouble
+        if trouble is not None:
+            raise trouble
+
+    async def position(self, place: TopicPartition, timeout: float) -> int:
+        """The offset of the record to hand out next; finds it out if need be."""
+        state = self.positions.of(place)
+        self.fetcher.kick()
+        try:
+            async with asyncio.timeout(timeout):
+                while state.position == UNKNOWN:
+                    if state.problem is not None:
+                        raise state.problem
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._waiters.append(waiter)
+                    await waiter
+        except TimeoutError:
+            trouble = self.fetcher.trouble
+            reason = f": {trouble}" if trouble is not None else ""
+            late = f"the position in {place} was not to be had within {timeout:g} s{reason}"
+            raise TimedOut(late) from None
+        return state.position
+
+    def _heard(self) -> None:
+        """Something has come, or has been found out."""
+        self._news.set()
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # The group.
+
+    def session(self) -> GroupSession:
+        """The membership, made when it is first needed; Misused without a group."""
+        if self.settings.group_id is None:
+            raise Misused("there is no group to commit to or to ask: expected the setting group_id")
+        if self._session is None:
+            self._session = GroupSession(self.link, self.settings, self)
+            self._session.wake_on(self._attention)
+            if self.is_subscribed:
+                self._session.subscribe(self.topics or None, self.pattern)
+        return self._session
+
+    async def committed(
+        self, places: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+        """The group's offsets."""
+        return await self.session().committed(places)
+
+    async def revoking(self, places: Sequence[TopicPartition]) -> None:
+        """Part with partitions that others get next."""
+        try:
+            await self.commits.commit_last(places)
+            await self._call_listener("on_revoked", places)
+        finally:
+            self._drop(places)
+
+    async def lost(self, places: Sequence[TopicPartition]) -> None:
+        """Part with partitions that others may have already."""
+        try:
+            await self._call_listener("on_lost", places)
+        finally:
+            self._drop(places)
+
+    async def assigned(self, places: Sequence[TopicPartition]) -> None:
+        """Begin with partitions."""
+        self.positions.add(places)
+        try:
+            await self._call_listener("on_assigned", places)
+        finally:
+            self.fetcher.kick()
+
+    async def _call_listener(self, name: str, places: Sequence[TopicPartition]) -> None:
+        listener = self._listener
+        method: Any = getattr(listener, name, None)
+        if method is None and name == "on_lost":
+            method = getattr(listener, "on_revoked", None)
+        if method is not None:
+            outcome = method(places)
+            if inspect.isawaitable(outcome):
+                await outcome
+
+    # The end.
+
+    async def close(self) -> None:
+        """Commit what is automatic, leave the group, stop."""
+        self.mark_closed()
+        try:
+            await self.commits.finish()
+            if self._session is None or not self.is_subscribed:
+                await self.commits.commit_last()
+            if self._session is not None:
+                await self._session.close()
+        except EverlogError as error:
+            _log.warning("while closing: %s", error)
+        finally:
+            await self.commits.close()
+            await self.fetcher.close()
+            await self.link.close()
