@@ -7,31 +7,54 @@ have put there may be anything; what cannot be read counts as nothing.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from everlog.client.core.group_types import NO_GENERATION
 from everlog.model.errors import ProtocolError
 from everlog.model.topics import TopicPartition
 from everlog.wire.codec import decode_value, encode_value
 from everlog.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from everlog.wire.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic
 from everlog.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from everlog.wire.messages.consumer_protocol_subscription import TopicPartition as OwnedTopic
 
 _VERSION_BYTES = 2
 _NEWEST_SUBSCRIPTION = 3
 _NEWEST_ASSIGNMENT = 3
-WRITTEN_VERSION = 0
-"""What we write: an eager assignor needs none of what later versions add, and every client reads it."""
+WRITTEN_ASSIGNMENT = 0
+"""What we write: later versions have added nothing, and every client reads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The topics that a member wants to read, by name."""
+    """What a member wants to read and what it has; what its version does not say is at its default."""
 
     topics: Sequence[str] = ()
+    owned: Sequence[TopicPartition] = ()
+    generation: int = NO_GENERATION
+    """In which it got what it owns."""
+    rack: str | None = None
+    user_data: bytes = b""
+    """What its assignor says to that of the leader."""
 
 
-def write_subscription(topics: Collection[str]) -> bytes:
+def write_subscription(
+    topics: Collection[str],
+    *,
+    owned: Iterable[TopicPartition] = (),
+    generation: int = NO_GENERATION,
+    rack: str | None = None,
+    user_data: bytes | None = None,
+) -> bytes:
     """A subscription as JoinGroup carries it."""
-    message = ConsumerProtocolSubscription(topics=sorted(topics))
-    return WRITTEN_VERSION.to_bytes(_VERSION_BYTES, "big") + encode_value(message, WRITTEN_VERSION)
+    message = ConsumerProtocolSubscription(
+        topics=sorted(topics),
+        user_data=user_data,
+        owned_partitions=[
+            OwnedTopic(topic=topic, partitions=partitions) for topic, partitions in by_topic(owned).items()
+        ],
+        generation_id=generation,
+        rack_id=rack,
+    )
+    return _NEWEST_SUBSCRIPTION.to_bytes(_VERSION_BYTES, "big") + encode_value(message, _NEWEST_SUBSCRIPTION)
 
 
 def read_subscription(data: bytes) -> Subscription:
@@ -43,20 +66,28 @@ def read_subscription(data: bytes) -> Subscription:
         message = decode_value(ConsumerProtocolSubscription, version, data[_VERSION_BYTES:])
     except ProtocolError:
         return Subscription()
-    return Subscription(tuple(sorted(message.topics)))
+    return Subscription(
+        tuple(sorted(message.topics)),
+        tuple(
+            TopicPartition(topic.topic, partition)
+            for topic in message.owned_partitions
+            for partition in topic.partitions
+        ),
+        message.generation_id,
+        message.rack_id,
+        message.user_data or b"",
+    )
 
 
 def write_assignment(places: Iterable[TopicPartition]) -> bytes:
     """An assignment as SyncGroup carries it."""
-    topics: dict[str, list[int]] = {}
-    for place in sorted(places):
-        topics.setdefault(place.topic, []).append(place.partition)
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
-            AssignedTopic(topic=topic, partitions=partitions) for topic, partitions in topics.items()
+            AssignedTopic(topic=topic, partitions=partitions)
+            for topic, partitions in by_topic(places).items()
         ]
     )
-    return WRITTEN_VERSION.to_bytes(_VERSION_BYTES, "big") + encode_value(message, WRITTEN_VERSION)
+    return WRITTEN_ASSIGNMENT.to_bytes(_VERSION_BYTES, "big") + encode_value(message, WRITTEN_ASSIGNMENT)
 
 
 def read_assignment(data: bytes) -> tuple[TopicPartition, ...]:
@@ -75,6 +106,14 @@ def read_assignment(data: bytes) -> tuple[TopicPartition, ...]:
             for partition in topic.partitions
         )
     )
+
+
+def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The partitions of each topic, both in order."""
+    topics: dict[str, list[int]] = {}
+    for place in sorted(places):
+        topics.setdefault(place.topic, []).append(place.partition)
+    return topics
 
 
 def _version(data: bytes, newest: int) -> int | None:

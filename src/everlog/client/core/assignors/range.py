@@ -1,4 +1,4 @@
-"""The range assignor: each topic's partitions in runs, one for each subscriber, in its rack where that can be.
+"""The range assignor: each topic's partitions in runs, one for each subscriber, in its rack if that can be.
 
 Members with the same subscriptions get the same partitions of all topics that have equally many, so that
 records with the same key meet in one member. Racks count where members say theirs and not every partition
