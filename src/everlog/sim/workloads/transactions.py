@@ -5,134 +5,145 @@ in the protocol tells them apart. Such a producer therefore takes a new epoch wh
 transaction was lost on the way. Version 2 needs no such care, and takes none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
-from everlog.model.errors import ErrorCode
+from everlog.client.core.errors import Fenced, Unreachable, error_code
+from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
+from everlog.client.core.transactions import Stage, Turn
+from everlog.client.core.transactions import Transactions as ProducerCore
+from everlog.model.errors import ErrorCode, EverlogError, Refused
+from everlog.model.topics import TopicPartition
 from everlog.sim.history import Kind, Membership, Outcome, Polled, Sent
 from everlog.sim.outcomes import DEFINITE_END_TXN_ERRORS, outcome
 from everlog.sim.script import Lost, Script, ask
-from everlog.sim.workloads.actor import LOADING, Actor, Topic, by_topic, error_name
+from everlog.sim.workloads.actor import LOADING, Actor, Topic, error_name, split
 from everlog.sim.workloads.appender import a_produce, placed
 from everlog.sim.workloads.content import ProducerState, a_batch, with_digest
 from everlog.sim.workloads.reader import Reader
-from everlog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from everlog.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from everlog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from everlog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from everlog.wire.message import Message
+from everlog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from everlog.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from everlog.wire.messages.end_txn import EndTxnResponse
+from everlog.wire.messages.init_producer_id import InitProducerIdResponse
 from everlog.wire.messages.produce import ProduceResponse
-from everlog.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-)
+from everlog.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
+
+A = TypeVar("A", bound=Message)
 
 _ATTEMPTS = 8
 _AGAIN = LOADING | {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS}
-_COORDINATOR, _DATA = "coordinator", "data"
+_COORDINATOR, _DATA, _GROUP = "coordinator", "data", "group"
 
 
 class Transactions:
-    """One transactional id as one client has it: its epoch, and the transaction that is open, if one is."""
+    """One transactional id as one client has it. What it may do, and what answers mean, the client's own
+    core decides; where that one is at an end, or an end stays unknown, a new client takes the id over."""
 
     def __init__(self, actor: Actor, transactional_id: str, version: int, timeout_ms: int) -> None:
         self._actor = actor
         self.transactional_id = transactional_id
         self.version = version
         self._timeout_ms = timeout_ms
-        self._producer_id = -1
-        self._epoch = -1
+        self._core = self._new_core()
         self._sequences: dict[tuple[str, int], int] = {}
-        self._was_lost = False
-        """Whether something of this transaction was lost on the way."""
-        self._must_init = True
         self.last_error = ""
 
     @property
     def epochs(self) -> dict[str, int]:
         """What this producer is, as histories have it."""
-        return {f"transactional id {self.transactional_id}": self._epoch}
+        return {f"transactional id {self.transactional_id}": self._core.identity.producer_epoch}
 
     def begin(self) -> Script[bool]:
         """Be ready for a transaction, with an epoch of its own if there is need; False if that failed."""
-        self._was_lost = False
         self.last_error = ""
-        if self._must_init:
+        core = self._core
+        if core.stage not in (Stage.UNINITIALIZED, Stage.INITIALIZING, Stage.READY):
+            core = self._core = self._new_core()
+        if core.stage is not Stage.READY:
+            core.init()
+        if core.stage is not Stage.READY or core.needs_epoch:
             yield from self._init()
-        return not self._must_init
+        if core.stage is not Stage.READY or core.needs_epoch:
+            return False
+        core.begin()
+        return True
+
+    def _new_core(self) -> ProducerCore:
+        core = ProducerCore(self.transactional_id, self._timeout_ms)
+        # Some clients are older than the cluster.
+        core.learn_level(self.version)
+        return core
 
     def _init(self) -> Script[None]:
-        actor = self._actor
-        request = InitProducerIdRequest(
-            transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms
-        )
-        for _ in range(_ATTEMPTS):
-            start = actor.now()
-            try:
-                answer = yield from ask(InitProducerIdResponse, request, 5, _COORDINATOR)
-            except Lost:
-                yield from actor.pause(100)
-                continue
-            if answer.error_code == ErrorCode.NONE:
-                self._take_over(answer.producer_id, answer.producer_epoch)
-                self._must_init = False
+        actor, core = self._actor, self._core
+        start = actor.now()
+
+        def take(answer: InitProducerIdResponse) -> Turn:
+            turn = core.initialized(answer)
+            if turn is Turn.DONE:
+                self._sequences.clear()
                 actor.note(Kind.FENCE, Outcome.OK, start, epochs=self.epochs)
-                return
-            if answer.error_code not in _AGAIN and answer.error_code != ErrorCode.PRODUCER_FENCED:
+            elif turn is Turn.FAILED and not isinstance(core.problem, Fenced):
                 what = error_name(answer.error_code)
                 actor.setting.complain(actor.name, f"InitProducerId answered {what}")
-            yield from actor.pause(200)
+            return turn
 
-    def _take_over(self, producer_id: int, epoch: int) -> None:
-        if (producer_id, epoch) != (self._producer_id, self._epoch):
-            self._sequences.clear()
-        self._producer_id, self._epoch = producer_id, epoch
+        yield from self._converse(core.init_request, InitProducerIdResponse, 5, _COORDINATOR, take)
+
+    def _converse(
+        self,
+        make: Callable[[], Message | None],
+        kind: type[A],
+        version: int,
+        channel: str,
+        take: Callable[[A], Turn],
+    ) -> Script[bool]:
+        """Ask, if anything is due, until there is an answer that decides; whether it is the one hoped for."""
+        for _ in range(_ATTEMPTS):
+            request = make()
+            if request is None:
+                return True
+            try:
+                answer = yield from ask(kind, request, version, channel)
+            except Lost:
+                self._core.lost()
+            else:
+                turn = take(answer)
+                if turn is Turn.DONE:
+                    return True
+                if turn is Turn.FAILED:
+                    self._note_problem()
+                    return False
+            yield from self._actor.pause(100)
+        return False
+
+    def _note_problem(self) -> None:
+        problem: BaseException | None = self._core.problem
+        while problem is not None and not isinstance(problem, Refused):
+            problem = problem.__cause__
+        self.last_error = self.last_error or (problem.code.name if problem is not None else "FENCED")
 
     def write(self, topic: Topic, records: Mapping[int, tuple[Sent, ...]]) -> Script[tuple[Sent, ...] | None]:
         """Write records, by partition; returns them with their offsets, or None if not all were taken."""
-        if self.version == 1 and not (yield from self._add_partitions(topic, list(records))):
-            return None
+        core = self._core
+        waiting = [index for index in records if not core.admit(TopicPartition(topic.name, index))]
+        if waiting:
+            added = yield from self._converse(
+                core.partitions_request, AddPartitionsToTxnResponse, 3, _COORDINATOR, core.partitions_added
+            )
+            if not added:
+                return None
         batches: dict[int, bytes] = {}
         for index, sends in records.items():
             sequence = self._sequences.get((topic.name, index), 0)
             self._sequences[topic.name, index] = sequence + len(sends)
-            producer = ProducerState(self._producer_id, self._epoch, sequence)
+            producer = ProducerState(core.identity.producer_id, core.identity.producer_epoch, sequence)
             batches[index] = a_batch(sends, producer, transactional=True)
         found = yield from self._produce(topic, batches)
         if len(found) < len(records):
             return None
         return tuple(sent for index, sends in records.items() for sent in placed(sends, found[index]))
-
-    def _add_partitions(self, topic: Topic, indexes: list[int]) -> Script[bool]:
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self._producer_id,
-            v3_and_below_producer_epoch=self._epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic.name, partitions=indexes)],
-        )
-        for _ in range(_ATTEMPTS):
-            try:
-                answer = yield from ask(AddPartitionsToTxnResponse, request, 3, _COORDINATOR)
-            except Lost:
-                self._was_lost = True
-                yield from self._actor.pause(100)
-                continue
-            errors = {
-                part.partition_error_code
-                for each in answer.results_by_topic_v3_and_below
-                for part in each.results_by_partition
-            }
-            if errors == {ErrorCode.NONE}:
-                return True
-            if not errors <= _AGAIN | {ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED}:
-                self._failed(max(errors))
-                return False
-            yield from self._actor.pause(100)
-        return False
 
     def _produce(self, topic: Topic, batches: dict[int, bytes]) -> Script[dict[int, int]]:
         """Send until every batch is answered or one is refused; the offsets that were given."""
@@ -144,7 +155,6 @@ class Transactions:
             try:
                 answer = yield from ask(ProduceResponse, request, version, _DATA)
             except Lost:
-                self._was_lost = True
                 yield from self._actor.pause(100)
                 continue
             for part in answer.responses[0].partition_responses:
@@ -152,114 +162,73 @@ class Transactions:
                     found[part.index] = part.base_offset
                     del left[part.index]
                 elif part.error_code not in _AGAIN:
-                    self._failed(part.error_code)
+                    self._batch_failed(Refused(error_code(part.error_code), "produce"))
                     return found
             if not left:
-                break
+                return found
             yield from self._actor.pause(100)
+        self._batch_failed(Unreachable("produce"))
         return found
+
+    def _batch_failed(self, error: EverlogError) -> None:
+        self._core.batch_failed(error)
+        self._note_problem()
 
     def commit_offsets(self, membership: Membership, offsets: Mapping[str, int]) -> Script[bool]:
         """Commit a group's offsets as a part of the transaction; False if they were not taken."""
-        if self.version == 1 and not (yield from self._add_offsets(membership.group)):
+        core, group = self._core, membership.group
+        added = yield from self._converse(
+            lambda: core.group_request(group),
+            AddOffsetsToTxnResponse,
+            3,
+            _COORDINATOR,
+            lambda answer: core.group_added(group, answer),
+        )
+        if not added:
             return False
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id,
-            group_id=membership.group,
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            generation_id_or_member_epoch=membership.generation,
-            member_id=membership.member,
-            topics=[
-                TxnOffsetCommitRequestTopic(
-                    name=topic,
-                    partitions=[
-                        TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
-                        for index, offset in parts.items()
-                    ],
-                )
-                for topic, parts in by_topic(offsets).items()
-            ],
+        as_member = GroupMetadata(group, membership.generation, membership.member)
+        at = {TopicPartition(*split(name)): OffsetAndMetadata(offset) for name, offset in offsets.items()}
+        return (
+            yield from self._converse(
+                lambda: core.offsets_request(at, as_member),
+                TxnOffsetCommitResponse,
+                3 if self.version == 1 else 5,
+                _GROUP,
+                core.offsets_taken,
+            )
         )
-        version = 3 if self.version == 1 else 5
-        for _ in range(_ATTEMPTS):
-            try:
-                answer = yield from ask(TxnOffsetCommitResponse, request, version, "group")
-            except Lost:
-                self._was_lost = True
-                yield from self._actor.pause(100)
-                continue
-            errors = {part.error_code for topic in answer.topics for part in topic.partitions}
-            if errors == {ErrorCode.NONE}:
-                return True
-            if not errors <= _AGAIN | {ErrorCode.NONE}:
-                self._failed(max(errors))
-                return False
-            yield from self._actor.pause(100)
-        return False
-
-    def _add_offsets(self, group: str) -> Script[bool]:
-        request = AddOffsetsToTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            group_id=group,
-        )
-        for _ in range(_ATTEMPTS):
-            try:
-                answer = yield from ask(AddOffsetsToTxnResponse, request, 3, _COORDINATOR)
-            except Lost:
-                self._was_lost = True
-                yield from self._actor.pause(100)
-                continue
-            if answer.error_code == ErrorCode.NONE:
-                return True
-            if answer.error_code not in _AGAIN:
-                self._failed(answer.error_code)
-                return False
-            yield from self._actor.pause(100)
-        return False
-
-    def _failed(self, error: int) -> None:
-        self.last_error = error_name(error)
-        self._must_init = True
 
     def end(self, *, commit: bool) -> Script[Outcome]:
         """End the transaction. What was to be aborted is never there; a commit may be unknown for good."""
-        actor = self._actor
-        request = EndTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            committed=commit,
-        )
-        known = Outcome.INFO
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                answer = yield from ask(EndTxnResponse, request, 3 if self.version == 1 else 5, _COORDINATOR)
-            except Lost:
-                self._was_lost = True
-                yield from actor.pause(100)
-                continue
-            if answer.error_code in _AGAIN:
-                self._was_lost = True
-                yield from actor.pause(100)
-                continue
-            known = outcome(answer.error_code, DEFINITE_END_TXN_ERRORS, attempt)
-            self.last_error = self.last_error or error_name(answer.error_code)
-            self._ended(answer)
-            break
+        core = self._core
+        if core.stage is Stage.FATAL:
+            return Outcome.FAIL
+        if commit:
+            core.start_commit()
         else:
-            self._must_init = True
-        return known if commit else Outcome.FAIL
+            core.start_abort()
+        known, attempts = Outcome.INFO, 0
 
-    def _ended(self, answer: EndTxnResponse) -> None:
-        if answer.error_code != ErrorCode.NONE:
-            self._must_init = True
-        elif self.version == 1:
-            self._must_init = self._must_init or self._was_lost
-        else:
-            self._take_over(answer.producer_id, answer.producer_epoch)
+        def make() -> Message | None:
+            nonlocal known, attempts
+            attempts += 1
+            request = core.end_request()
+            if request is None:
+                known = Outcome.OK
+            return request
+
+        def take(answer: EndTxnResponse) -> Turn:
+            nonlocal known
+            before = core.identity
+            turn = core.ended(answer)
+            if turn in (Turn.DONE, Turn.FAILED):
+                known = outcome(answer.error_code, DEFINITE_END_TXN_ERRORS, attempts)
+            if core.identity != before:
+                self._sequences.clear()
+            return turn
+
+        yield from self._converse(make, EndTxnResponse, 3 if self.version == 1 else 5, _COORDINATOR, take)
+        return known if commit else Outcome.FAIL
 
 
 class Transactor(Reader):
