@@ -37,7 +37,7 @@ class Authentication:
             lifetime_ms = await self._exchange()
         if lifetime_ms > 0 and self._connection.is_open:
             # Early enough for a slow exchange, and not all connections at the same moment.
-            wait = lifetime_ms / 1000 * random.uniform(0.85, 0.95)
+            wait = lifetime_ms / 1000 * random.uniform(0.75, 0.85)
             self._timer = self._loop.call_later(wait, self._renew)
 
     def _stop(self) -> None:
