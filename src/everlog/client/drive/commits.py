@@ -9,7 +9,6 @@ from everlog.client.core.errors import TimedOut
 from everlog.client.core.group_types import OffsetAndMetadata
 from everlog.client.core.positions import UNKNOWN, Positions
 from everlog.client.drive.group import GroupSession
-from everlog.client.drive.link import ClusterLink
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 
@@ -24,14 +23,12 @@ class Commits:
 
     def __init__(
         self,
-        link: ClusterLink,
         settings: ConsumerSettings,
         positions: Positions,
         session: Callable[[], GroupSession],
     ) -> None:
         self.made = 0
         self.failed = 0
-        self._link = link
         self._settings = settings
         self._positions = positions
         self._session = session
@@ -53,29 +50,19 @@ class Commits:
         }
 
     async def commit(self, offsets: Offsets, timeout: float | None = None) -> None:
-        """Commit once all earlier ones are done; tries again what may pass, until the time-out."""
+        """Commit once all earlier ones are done, within the time-out."""
         limit = self._settings.api_timeout if timeout is None else timeout
-        last: EverlogError | None = None
         try:
-            async with asyncio.timeout(limit):
-                deadline = asyncio.get_running_loop().time() + limit
-                async with self._in_turn:
-                    if not offsets:
-                        return
-                    backoff = self._link.backoff()
-                    while True:
-                        try:
-                            await self._session().commit(offsets)
-                            self.made += 1
-                            return
-                        except EverlogError as error:
-                            self.failed += 1
-                            last = error
-                            if not error.retriable or not await self._link.pause(backoff, deadline):
-                                raise
+            async with asyncio.timeout(limit), self._in_turn:
+                if offsets:
+                    await self._session().commit(offsets)
+                    self.made += 1
+        except EverlogError:
+            self.failed += 1
+            raise
         except TimeoutError:
-            reason = f": {last}" if last is not None else ""
-            raise TimedOut(f"offsets were not committed within {limit:g} s{reason}") from last
+            self.failed += 1
+            raise TimedOut(f"offsets were not committed within {limit:g} s") from None
 
     def commit_later(self, offsets: Offsets, on_done: OnCommit) -> None:
         """Commit without waiting; `on_done` is called on the loop with the error, if there is one."""

@@ -13,6 +13,7 @@ from everlog.client.core.metadata import ClusterView, topic_problem
 from everlog.client.core.positions import PartitionState, Positions
 from everlog.client.core.retry import Backoff
 from everlog.client.drive.link import ClusterLink
+from everlog.client.drive.pool import Lane
 from everlog.client.drive.position_finder import Lookup, PositionFinder
 from everlog.model.errors import ErrorCode, EverlogError
 from everlog.wire.messages.fetch import FetchRequest, FetchResponse
@@ -50,7 +51,6 @@ class Fetcher:
     ) -> None:
         self.counts = FetchCounts()
         self._link = link
-        self._fetch_link = ClusterLink(settings)
         self._settings = settings
         self._positions = positions
         self._fetching = Fetching(positions, settings)
@@ -131,7 +131,6 @@ class Fetcher:
                 await asyncio.gather(*(self._say_goodbye(*each) for each in self._fetching.closing().items()))
         except TimeoutError:
             pass
-        await self._fetch_link.close()
 
     async def _say_goodbye(self, node_id: int, request: FetchRequest) -> None:
         try:
@@ -145,8 +144,8 @@ class Fetcher:
         limit = self._link.timeout + self._settings.fetch_max_wait_ms / 1000
         self.counts.fetches += 1
         try:
-            response = await self._fetch_link.call_node(
-                node_id, fetch.request, FetchResponse, limit, at_most=fetch.at_most
+            response = await self._link.call_node(
+                node_id, fetch.request, FetchResponse, limit, at_most=fetch.at_most, lane=Lane.FETCH
             )
             now = asyncio.get_running_loop().time()
             taken = self._fetching.take(fetch, response, self._link.view, now)
@@ -195,6 +194,7 @@ class Fetcher:
             self._stale.clear()
             try:
                 if names:
+                    self._link.follow(names)
                     await self._link.refresh(names, auto_create=self._settings.allow_auto_create_topics)
                     self._look_for_problems(names)
             except EverlogError as error:
@@ -222,7 +222,6 @@ class Fetcher:
                         state.problem = problem
 
     def _saw_view(self, view: ClusterView) -> None:
-        self._fetch_link.learn_leader(view)
         self._positions.take_view(view)
         self._finder.saw_view()
 

@@ -16,9 +16,11 @@ from everlog.model.errors import EverlogError
 
 class Lane(Enum):
     """What a connection is for. Brokers answer a connection's requests in order, so that a group's JoinGroup,
-    which waits for other members, must not stand in front of fetches and commits."""
+    which waits for other members, must not stand in front of fetches and commits, nor a fetch, which waits
+    for records, in front of metadata."""
 
     DATA = "data"
+    FETCH = "fetch"
     GROUP = "group"
     MEMBER = "member"
 

@@ -56,7 +56,7 @@ class Reading:
         self._news = asyncio.Event()
         self._attention = _Attention(self._news)
         self.fetcher = Fetcher(self.link, settings, self.positions, self.committed, self._heard)
-        self.commits = Commits(self.link, settings, self.positions, self.session)
+        self.commits = Commits(settings, self.positions, self.session)
         self.feed = RowFeed(settings.key_deserializer, settings.value_deserializer)
         self.topics: tuple[str, ...] = ()
         """What is subscribed to by name."""
