@@ -73,7 +73,9 @@ def test_nobody_listening_is_one_line_and_exit_code_1(arguments: list[str]) -> N
     ran = everlog(*arguments, "-b", f"127.0.0.1:{port}", stdin="line\n")
 
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == f"error: broker 127.0.0.1:{port} refused the connection: is it running there?\n"
+    assert ran.err.startswith(f"error: broker 127.0.0.1:{port} ")
+    assert ran.err.endswith("refused the connection: is it running there?\n")
+    assert ran.err.count("\n") == 1
 
 
 def test_a_listener_that_never_answers_is_given_up_after_the_time_out() -> None:
@@ -82,7 +84,8 @@ def test_a_listener_that_never_answers_is_given_up_after_the_time_out() -> None:
         ran = everlog("topic", "list", "-b", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "0.5")
 
     assert ran.code == 1
-    assert "did not answer in time" in ran.err
+    assert " did not " in ran.err
+    assert "within 0.5 s" in ran.err
     assert time.monotonic() - began < 20
 
 

@@ -1,12 +1,11 @@
 """`everlog cluster describe`."""
 
 from everlog.cli.command import command
+from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Fields, Report, Table
 from everlog.cli.shapes import error_shape, size_text
-from everlog.client.core.config_admin import LogDir
-from everlog.client.sync.admin import Admin
-from everlog.client.sync.cluster import Cluster
+from everlog.client.core.log_dirs_admin import LogDir
 
 EXAMPLES = """
 $ everlog cluster describe
@@ -18,11 +17,10 @@ $ everlog cluster describe -b broker-1:9092,broker-2:9092 --json
 @bootstrap_option
 def describe(*, bootstrap: str, timeout: float) -> Report:
     """Show the cluster's id, its brokers and the directories they keep their logs in."""
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        admin = Admin(cluster)
+    with open_admin(bootstrap, timeout) as admin:
         described = admin.describe_cluster()
-        topics = admin.describe_topics()
-        log_dirs = admin.log_dirs()
+        topics = list(admin.describe_topics().values())
+        log_dirs = admin.describe_log_dirs()
     partitions = [partition for topic in topics for partition in topic.partitions.values()]
     under_replicated = sum(len(partition.isr) < len(partition.replicas) for partition in partitions)
     leaderless = sum(partition.leader < 0 for partition in partitions)

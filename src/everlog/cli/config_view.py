@@ -8,12 +8,12 @@ from click.shell_completion import CompletionItem
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics
+from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Line, Report, Table
 from everlog.cli.shapes import error_shape
-from everlog.client.core.config_admin import ConfigSource, Resource, ResourceType
-from everlog.client.sync.admin import Admin
-from everlog.client.sync.cluster import Cluster
+from everlog.client.core.config_admin import ConfigResource, ConfigSource
+from everlog.model.errors import Refused
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -36,13 +36,13 @@ def resource_arguments(function: Function) -> Function:
     return click.argument("kind", type=click.Choice(["topic", "broker"]))(function)
 
 
-def resource_of(kind: str, name: str) -> Resource:
+def resource_of(kind: str, name: str) -> ConfigResource:
     """The resource that the arguments name; `broker all` is the default of all brokers."""
     if kind == "topic":
-        return Resource(ResourceType.TOPIC, name)
+        return ConfigResource.topic(name)
     if name != ALL_BROKERS and not name.isdecimal():
         raise click.UsageError(f"broker {name!r} cannot be read: expected its id, or {ALL_BROKERS}")
-    return Resource(ResourceType.BROKER, "" if name == ALL_BROKERS else name)
+    return ConfigResource.all_brokers() if name == ALL_BROKERS else ConfigResource.broker(int(name))
 
 
 @command("describe", examples=EXAMPLES)
@@ -66,15 +66,15 @@ def describe(
     Without --all or --key only what differs from the default is shown.
     """
     resource = resource_of(kind, name)
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        described = Admin(cluster).describe_configs([resource], list(keys) or None, documentation=docs)
-    found = described[0]
-    if found.error is not None:
-        nothing: dict[str, object] = {"kind": kind, "name": name, "configs": []}
-        return Report({**nothing, "error": error_shape(found.error)}, errors=[str(found.error)])
+    with open_admin(bootstrap, timeout) as admin:
+        try:
+            found = admin.describe_configs([resource], keys=list(keys) or None, documentation=docs)[resource]
+        except Refused as error:
+            nothing: dict[str, object] = {"kind": kind, "name": name, "configs": []}
+            return Report({**nothing, "error": error_shape(error)}, errors=[str(error)])
     entries = [
         entry
-        for entry in found.entries
+        for entry in found.values()
         if everything or keys or entry.source not in (ConfigSource.DEFAULT, ConfigSource.UNKNOWN)
     ]
     missing = [key for key in keys if key not in {entry.name for entry in entries}]

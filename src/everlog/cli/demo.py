@@ -22,13 +22,12 @@ from dataclasses import dataclass
 
 import click
 
+from everlog.cli.connect import open_admin
 from everlog.cli.measure import Throughput
 from everlog.cli.progress import Progress
 from everlog.cli.shapes import size_text
 from everlog.client.core.offset_spec import parse_offset_spec
-from everlog.client.core.topic_admin import NewTopic
 from everlog.client.core.writer_plan import Delivered, Failed
-from everlog.client.sync.admin import Admin
 from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
 from everlog.client.sync.cluster import Cluster
 from everlog.client.sync.offsets import ranges_of
@@ -120,8 +119,9 @@ def main(*, count: int, exits: bool) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with _broker() as (broker, bootstrap):
+            with open_admin(bootstrap, START_SECONDS) as admin:
+                admin.create_topic(TOPIC, PARTITIONS)
             with Cluster(bootstrap) as cluster:
-                Admin(cluster).create_topics([NewTopic(TOPIC, PARTITIONS)])
                 written = _write(cluster, count)
                 found = _read(cluster)
             _summarise(bootstrap, written, found)

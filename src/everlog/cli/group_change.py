@@ -4,14 +4,14 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_groups, complete_topics
+from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option, confirm, dry_run_option, yes_option
 from everlog.cli.output import Line, Report
 from everlog.cli.shapes import error_shape
 from everlog.client.core.group_admin import group_refusal
+from everlog.client.core.outcomes import ItemsRefused
 from everlog.client.core.place_spec import parse_places
-from everlog.client.core.topic_admin import Done
-from everlog.client.sync.cluster import Cluster
-from everlog.client.sync.group_admin import GroupAdmin
+from everlog.client.sync.admin import Admin
 from everlog.model.errors import ConfigError, ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 
@@ -32,41 +32,44 @@ def delete(
     *, group_ids: tuple[str, ...], if_exists: bool, yes: bool, dry_run: bool, bootstrap: str, timeout: float
 ) -> Report:
     """Delete groups without members, and all offsets they have committed. That cannot be undone."""
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        admin = GroupAdmin(cluster)
+    failed: dict[str, Refused] = {}
+    with open_admin(bootstrap, timeout) as admin:
         if not dry_run and not confirm(f"Delete {', '.join(group_ids)} and all of their offsets?", yes=yes):
             raise click.Abort
-        results = (
-            [_checked(admin, group_id) for group_id in group_ids] if dry_run else admin.delete(group_ids)
-        )
+        try:
+            if dry_run:
+                failed = _would_fail(admin, group_ids)
+            else:
+                admin.delete_groups(group_ids)
+        except ItemsRefused as error:
+            failed = error.errors
     missing = ErrorCode.GROUP_ID_NOT_FOUND
-    failed = [
-        result.error
-        for result in results
-        if result.error is not None and not (if_exists and result.error.code is missing)
-    ]
+    errors = [str(error) for error in failed.values() if not (if_exists and error.code is missing)]
     did = "would delete" if dry_run else "deleted"
-    lines = [Line(f"{did} group {result.name}") for result in results if result.error is None]
+    wanted = list(dict.fromkeys(group_ids))
+    lines = [Line(f"{did} group {group_id}") for group_id in wanted if group_id not in failed]
     shapes = [
         {
-            "group": result.name,
-            "deleted": result.error is None and not dry_run,
-            "error": error_shape(result.error),
+            "group": group_id,
+            "deleted": group_id not in failed and not dry_run,
+            "error": error_shape(failed.get(group_id)),
         }
-        for result in results
+        for group_id in wanted
     ]
-    return Report({"dry_run": dry_run, "groups": shapes}, lines, [str(error) for error in failed])
+    return Report({"dry_run": dry_run, "groups": shapes}, lines, errors)
 
 
-def _checked(admin: GroupAdmin, group_id: str) -> Done:
-    """Whether a group could be deleted now."""
+def _would_fail(admin: Admin, group_ids: tuple[str, ...]) -> dict[str, Refused]:
+    """Groups that could not be deleted now, and why."""
+    failed: dict[str, Refused] = {}
     try:
-        group = admin.describe(group_id)
-    except Refused as error:
-        return Done(group_id, error)
-    if group.is_active:
-        return Done(group_id, group_refusal(ErrorCode.NON_EMPTY_GROUP, None, group_id))
-    return Done(group_id)
+        found = admin.describe_groups(group_ids)
+    except ItemsRefused as error:
+        found, failed = error.done, error.errors
+    for group_id, group in found.items():
+        if group.is_active:
+            failed[group_id] = group_refusal(ErrorCode.NON_EMPTY_GROUP, None, group_id)
+    return failed
 
 
 DELETE_OFFSETS_EXAMPLES = """
@@ -100,17 +103,19 @@ def delete_offsets(
         wanted = parse_places(topics)
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        admin = GroupAdmin(cluster)
+    failed: dict[TopicPartition, Refused] = {}
+    with open_admin(bootstrap, timeout) as admin:
         try:
-            admin.describe(group_id)
+            admin.describe_group(group_id)
             places = _places(admin, group_id, wanted)
-            failed: dict[TopicPartition, Refused | None] = {}
             if not dry_run:
                 named = ", ".join(str(place) for place in places)
                 if not confirm(f"Delete the offsets of {group_id} in {named}?", yes=yes):
                     raise click.Abort
-                failed = admin.delete_offsets(group_id, places)
+                try:
+                    admin.delete_group_offsets(group_id, places)
+                except ItemsRefused as error:
+                    failed = error.errors
         except Refused as error:
             return Report({"group": group_id, "error": error_shape(error)}, errors=[str(error)])
     did = "would delete" if dry_run else "deleted"
@@ -126,14 +131,14 @@ def delete_offsets(
     lines = [
         Line(f"{did} the offset of {group_id} in {place}") for place in places if failed.get(place) is None
     ]
-    errors = [str(error) for error in failed.values() if error is not None]
+    errors = [str(error) for error in failed.values()]
     data: dict[str, object] = {"group": group_id, "dry_run": dry_run, "partitions": shapes, "error": None}
     return Report(data, lines, errors)
 
 
-def _places(admin: GroupAdmin, group_id: str, wanted: dict[str, list[int] | None]) -> list[TopicPartition]:
+def _places(admin: Admin, group_id: str, wanted: dict[str, list[int] | None]) -> list[TopicPartition]:
     """The partitions to forget; ConfigError for one that has no committed offset."""
-    committed = admin.offsets(group_id)
+    committed = admin.list_group_offsets(group_id)
     places: set[TopicPartition] = set()
     for topic, indexes in wanted.items():
         known = {place.partition for place in committed if place.topic == topic}

@@ -8,12 +8,14 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_groups, complete_topics
+from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Cell, Line, Report, Table
 from everlog.cli.shapes import counted, error_shape
 from everlog.client.core.offset_reset import (
     FromFile,
     Move,
+    ResetPlan,
     ShiftBy,
     Target,
     ToCurrent,
@@ -25,10 +27,8 @@ from everlog.client.core.offset_reset import (
     read_csv,
 )
 from everlog.client.core.offset_spec import duration_from_text, moment_from_text
+from everlog.client.core.outcomes import ItemsRefused
 from everlog.client.core.place_spec import parse_places
-from everlog.client.sync.cluster import Cluster
-from everlog.client.sync.group_admin import GroupAdmin
-from everlog.client.sync.offset_reset import ResetPlan, plan_reset
 from everlog.model.errors import ConfigError, Refused
 from everlog.model.ids import Timestamp
 from everlog.model.topics import TopicPartition
@@ -120,14 +120,17 @@ def reset_offsets(
         wanted = _wanted(topics, all_topics=all_topics, has_file=from_file is not None)
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        admin = GroupAdmin(cluster)
+    failed: dict[TopicPartition, Refused] = {}
+    with open_admin(bootstrap, timeout) as admin:
         try:
-            plan = plan_reset(cluster, admin, group_id, target, wanted)
+            plan = admin.reset_group_offsets(group_id, target, wanted, dry_run=True)
         except Refused as error:
             return Report({"group": group_id, "error": error_shape(error)}, errors=[str(error)])
-        offsets = {move.place: move.to for move in plan.moves}
-        failed = {} if dry_run else admin.commit(group_id, offsets)
+        if not dry_run:
+            try:
+                admin.alter_group_offsets(group_id, {move.place: move.to for move in plan.moves})
+            except ItemsRefused as error:
+                failed = error.errors
     return _report(plan, failed, dry_run=dry_run, export=export)
 
 
@@ -171,10 +174,7 @@ def _wanted(topics: Sequence[str], *, all_topics: bool, has_file: bool) -> dict[
     return parse_places(topics) if topics else None
 
 
-def _report(
-    plan: ResetPlan, failed: dict[TopicPartition, Refused | None], *, dry_run: bool, export: bool
-) -> Report:
-    errors = [error for error in failed.values() if error is not None]
+def _report(plan: ResetPlan, failed: dict[TopicPartition, Refused], *, dry_run: bool, export: bool) -> Report:
     shapes = [
         {
             "topic": move.place.topic,
@@ -196,7 +196,7 @@ def _report(
     }
     done = [move for move in plan.moves if failed.get(move.place) is None]
     blocks = [Line(csv_row(move)) for move in done] if export else _text(plan, done, dry_run=dry_run)
-    return Report(data, blocks, [str(error) for error in errors])
+    return Report(data, blocks, [str(error) for error in failed.values()])
 
 
 def _text(plan: ResetPlan, moves: Sequence[Move], *, dry_run: bool) -> list[Block]:

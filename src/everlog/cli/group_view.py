@@ -6,13 +6,12 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_groups
+from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Cell, Fields, Line, Report, Table
 from everlog.cli.shapes import counted, error_shape, span_text
 from everlog.client.core.group_admin import STATES, TYPES, Group, GroupMember
 from everlog.client.core.group_lag import PartitionLag
-from everlog.client.sync.cluster import Cluster
-from everlog.client.sync.group_admin import GroupAdmin
 from everlog.model.errors import Refused
 from everlog.model.topics import TopicPartition
 
@@ -41,8 +40,8 @@ $ everlog group list --type consumer --json
 @bootstrap_option
 def list_groups(*, states: tuple[str, ...], types: tuple[str, ...], bootstrap: str, timeout: float) -> Report:
     """List the groups of a cluster, as all of its brokers know them."""
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        listed = GroupAdmin(cluster).list_groups(states, types)
+    with open_admin(bootstrap, timeout) as admin:
+        listed = admin.list_groups(states=states, types=types)
     rows = [
         (
             entry.group_id,
@@ -85,13 +84,12 @@ def describe(*, group_id: str, with_members: bool, verbose: bool, bootstrap: str
     LAG counts the offsets that are left to consume. BEHIND is the age of the first record not yet
     consumed: 0s when there is none, `-` when it is not known, as for a record without a timestamp.
     """
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        admin = GroupAdmin(cluster)
+    with open_admin(bootstrap, timeout) as admin:
         try:
-            group = admin.describe(group_id)
+            group = admin.describe_group(group_id)
         except Refused as error:
             return Report({"group": group_id, "error": error_shape(error)}, errors=[str(error)])
-        lags = admin.lag(group)
+        lags = admin.group_lag(group)
     blocks: list[Block] = [_facts(group, lags)]
     if with_members and group.members:
         blocks.append(members_table(group.members, verbose=verbose))

@@ -83,8 +83,8 @@ def latency(
     """
     values = payloads(size)
     acked, seen = array("d"), array("d")
+    ensure_topic(bootstrap, timeout, topic, 1)
     with Cluster(bootstrap, timeout=timeout) as cluster, Cluster(bootstrap, timeout=timeout) as other:
-        ensure_topic(cluster, topic, 1)
         probe = _Probe(cluster, other, topic, acks)
         with Progress(f"latency {topic}", count, "records") as progress:
             began = time.perf_counter()

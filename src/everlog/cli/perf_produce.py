@@ -8,18 +8,17 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics
+from everlog.cli.connect import open_admin
 from everlog.cli.measure import Latencies, Throughput, latencies
 from everlog.cli.options import acks_option, bootstrap_option, codec_option
 from everlog.cli.output import Fields, Report
 from everlog.cli.progress import Progress
 from everlog.cli.shapes import counted
-from everlog.client.core.topic_admin import NewTopic
 from everlog.client.core.writer_batches import PendingBatch
 from everlog.client.core.writer_plan import Delivered, Failed
-from everlog.client.sync.admin import Admin
 from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
 from everlog.client.sync.cluster import Cluster
-from everlog.model.errors import ErrorCode, EverlogError
+from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.records.compression import Codec
 
 EXAMPLES = """
@@ -128,18 +127,20 @@ def produce(
         raise click.UsageError("--idempotent needs --acks all: else a retry cannot be told from a loss")
     settings = WriterSettings(acks=acks, codec=codec, batch_bytes=batch_bytes, idempotent=idempotent)
     values = payloads(size)
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        ensure_topic(cluster, topic, partitions)
-        with Progress(f"produce {topic}", records, "records") as progress:
-            meter = Meter(progress)
-            began = time.perf_counter()
-            with BatchWriter(cluster, meter.note, settings) as writer:
-                for number in range(records):
-                    if rate is not None:
-                        _keep_pace(writer, began + number / rate)
-                    at = time.perf_counter()
-                    meter.opened(writer.send(topic, None, values[number % _VARIANTS]), at)
-            seconds = time.perf_counter() - began
+    ensure_topic(bootstrap, timeout, topic, partitions)
+    with (
+        Cluster(bootstrap, timeout=timeout) as cluster,
+        Progress(f"produce {topic}", records, "records") as progress,
+    ):
+        meter = Meter(progress)
+        began = time.perf_counter()
+        with BatchWriter(cluster, meter.note, settings) as writer:
+            for number in range(records):
+                if rate is not None:
+                    _keep_pace(writer, began + number / rate)
+                at = time.perf_counter()
+                meter.opened(writer.send(topic, None, values[number % _VARIANTS]), at)
+        seconds = time.perf_counter() - began
     through = Throughput(meter.records, meter.size_bytes, seconds)
     errors = (
         [] if meter.error is None else [f"{counted(meter.failed, 'record')} not delivered: {meter.error}"]
@@ -168,12 +169,15 @@ def payloads(size: int) -> list[bytes]:
     return [bytes(chance.choices(letters, k=size)) for _ in range(_VARIANTS)]
 
 
-def ensure_topic(cluster: Cluster, topic: str, partitions: int) -> None:
+def ensure_topic(bootstrap: str, timeout: float, topic: str, partitions: int) -> None:
     """Create a topic unless it is there, and wait until it can be used."""
-    created = Admin(cluster).create_topics([NewTopic(topic, partitions)])[0]
-    if created.error is not None and created.error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-        raise created.error
-    cluster.topic(topic, auto_create=True)
+    with open_admin(bootstrap, timeout) as admin:
+        try:
+            admin.create_topic(topic, partitions)
+        except Refused as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            admin.wait_for_topics([topic])
 
 
 def summary(through: Throughput, measured: Latencies) -> list[tuple[str, str]]:

@@ -5,15 +5,15 @@ import click
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics
 from everlog.cli.config_change import alter_resource
+from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option, confirm, dry_run_option, key_values, yes_option
 from everlog.cli.output import Line, Report
 from everlog.cli.shapes import error_shape
-from everlog.client.core.config_admin import Resource, ResourceType
+from everlog.client.core.config_admin import ConfigResource
+from everlog.client.core.outcomes import ItemsRefused
 from everlog.client.core.topic_admin import BROKER_DEFAULT, NewTopic, TopicCreated
-from everlog.client.sync.admin import Admin
-from everlog.client.sync.cluster import Cluster
-from everlog.model.errors import ErrorCode
-from everlog.model.ids import uuid_text
+from everlog.model.errors import ErrorCode, Refused
+from everlog.model.ids import NO_UUID, uuid_text
 
 CREATE_EXAMPLES = """
 $ everlog topic create orders --partitions 6
@@ -59,29 +59,34 @@ def create(
         NewTopic(name, partitions or BROKER_DEFAULT, replication_factor or BROKER_DEFAULT, settings)
         for name in names
     ]
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        results = Admin(cluster).create_topics(wanted, validate_only=dry_run)
+    failed: dict[str, Refused] = {}
+    with open_admin(bootstrap, timeout) as admin:
+        try:
+            created = admin.create_topics(wanted, validate_only=dry_run)
+        except ItemsRefused as error:
+            created, failed = error.done, error.errors
     lines: list[Line] = []
     errors: list[str] = []
-    for result in results:
-        existed = result.error is not None and result.error.code is ErrorCode.TOPIC_ALREADY_EXISTS
-        if result.error is None:
+    shapes: list[dict[str, object]] = []
+    for name in dict.fromkeys(names):
+        problem = failed.get(name)
+        result = created.get(name) or TopicCreated(name, NO_UUID)
+        if problem is None:
             lines.append(Line(f"{'would create' if dry_run else 'created'} {_described(result)}"))
-        elif existed and if_not_exists:
-            lines.append(Line(f"topic {result.name} exists"))
+        elif problem.code is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+            lines.append(Line(f"topic {name} exists"))
         else:
-            errors.append(str(result.error))
-    shapes = [
-        {
-            "name": result.name,
-            "id": uuid_text(result.topic_id),
-            "partitions": result.partitions,
-            "replication_factor": result.replication_factor,
-            "created": result.error is None and not dry_run,
-            "error": error_shape(result.error),
-        }
-        for result in results
-    ]
+            errors.append(str(problem))
+        shapes.append(
+            {
+                "name": name,
+                "id": uuid_text(result.topic_id),
+                "partitions": result.partitions,
+                "replication_factor": result.replication_factor,
+                "created": problem is None and not dry_run,
+                "error": error_shape(problem),
+            }
+        )
     return Report({"dry_run": dry_run, "topics": shapes}, lines, errors)
 
 
@@ -117,11 +122,9 @@ def alter(
     """Change settings of a topic; the others stay as they are."""
     if not configs and not deleted:
         raise click.UsageError("nothing to change: expected --config KEY=VALUE or --delete-config KEY")
-    resource = Resource(ResourceType.TOPIC, name)
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        return alter_resource(
-            Admin(cluster), resource, key_values(configs, "--config"), deleted, dry_run=dry_run
-        )
+    resource = ConfigResource.topic(name)
+    with open_admin(bootstrap, timeout) as admin:
+        return alter_resource(admin, resource, key_values(configs, "--config"), deleted, dry_run=dry_run)
 
 
 DELETE_EXAMPLES = """
@@ -147,34 +150,30 @@ def delete(
     timeout: float,
 ) -> Report:
     """Delete topics and all of their records. That cannot be undone."""
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        admin = Admin(cluster)
-        if dry_run:
-            found = [(topic.name, topic.error) for topic in admin.describe_topics(names)]
-            errors = [
-                f"topic {name!r}: {code.name}"
-                for name, code in found
-                if code is not ErrorCode.NONE and not if_exists
-            ]
-            there = [name for name, code in found if code is ErrorCode.NONE]
-            lines = [Line(f"would delete topic {name}") for name in there]
-            spared = [{"name": name, "deleted": False, "error": None} for name in there]
-            return Report({"dry_run": True, "topics": spared}, lines, errors)
-        if not confirm(f"Delete {', '.join(names)} and all records in them?", yes=yes):
+    failed: dict[str, Refused] = {}
+    with open_admin(bootstrap, timeout) as admin:
+        if not dry_run and not confirm(f"Delete {', '.join(names)} and all records in them?", yes=yes):
             raise click.Abort
-        results = admin.delete_topics(names)
+        try:
+            if dry_run:
+                admin.describe_topics(names)
+            else:
+                admin.delete_topics(names)
+        except ItemsRefused as error:
+            failed = error.errors
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    failed = [
-        result.error
-        for result in results
-        if result.error is not None and not (if_exists and result.error.code is missing)
-    ]
-    done = [Line(f"deleted topic {result.name}") for result in results if result.error is None]
+    errors = [str(error) for error in failed.values() if not (if_exists and error.code is missing)]
+    did = "would delete" if dry_run else "deleted"
+    lines = [Line(f"{did} topic {name}") for name in dict.fromkeys(names) if name not in failed]
     shapes = [
-        {"name": result.name, "deleted": result.error is None, "error": error_shape(result.error)}
-        for result in results
+        {
+            "name": name,
+            "deleted": name not in failed and not dry_run,
+            "error": error_shape(failed.get(name)),
+        }
+        for name in dict.fromkeys(names)
     ]
-    return Report({"dry_run": False, "topics": shapes}, done, [str(error) for error in failed])
+    return Report({"dry_run": dry_run, "topics": shapes}, lines, errors)
 
 
 ADD_EXAMPLES = """
@@ -199,16 +198,18 @@ def add_partitions(*, name: str, total: int, dry_run: bool, bootstrap: str, time
 
     Records stay where they are, but keys may go to other partitions from then on.
     """
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        results = Admin(cluster).add_partitions({name: total}, validate_only=dry_run)
-    would = "would have" if dry_run else "has"
-    lines = [
-        Line(f"topic {result.name} {would} {total} partitions") for result in results if not result.error
-    ]
+    problem: Refused | None = None
+    with open_admin(bootstrap, timeout) as admin:
+        try:
+            admin.create_partitions({name: total}, validate_only=dry_run)
+        except ItemsRefused as error:
+            problem = error
     data: dict[str, object] = {
         "dry_run": dry_run,
         "topic": name,
         "partitions": total,
-        "error": error_shape(next((result.error for result in results), None)),
+        "error": error_shape(problem),
     }
-    return Report(data, lines, [str(result.error) for result in results if result.error])
+    if problem is not None:
+        return Report(data, errors=[str(problem)])
+    return Report(data, [Line(f"topic {name} {'would have' if dry_run else 'has'} {total} partitions")])

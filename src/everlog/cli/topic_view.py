@@ -4,18 +4,18 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics
+from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Fields, Line, Report, Table
 from everlog.cli.shapes import error_shape
-from everlog.client.core.config_admin import ConfigSource, Resource, ResourceType
-from everlog.client.core.errors import refusal
-from everlog.client.core.list_offsets import EARLIEST, LATEST
-from everlog.client.core.metadata import Partition, Topic
+from everlog.client.core.config_admin import ConfigResource, ConfigSource
+from everlog.client.core.metadata import Partition
+from everlog.client.core.offset_listing import OffsetAt
+from everlog.client.core.outcomes import ItemsRefused
+from everlog.client.core.topic_admin import TopicDescription
 from everlog.client.sync.admin import Admin
-from everlog.client.sync.cluster import Cluster
-from everlog.client.sync.offsets import list_offsets
-from everlog.model.errors import ErrorCode, Refused
-from everlog.model.ids import Offset, uuid_text
+from everlog.model.errors import Refused
+from everlog.model.ids import uuid_text
 from everlog.model.topics import TopicPartition
 
 LIST_EXAMPLES = """
@@ -29,8 +29,8 @@ $ everlog topic list --internal --json
 @bootstrap_option
 def list_topics(*, internal: bool, bootstrap: str, timeout: float) -> Report:
     """List the topics of a cluster."""
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        topics = [topic for topic in Admin(cluster).describe_topics() if internal or not topic.is_internal]
+    with open_admin(bootstrap, timeout) as admin:
+        topics = [topic for topic in admin.describe_topics().values() if internal or not topic.is_internal]
     rows = [(topic.name, len(topic.partitions), _replication(topic)) for topic in topics]
     shapes = [
         {
@@ -60,38 +60,41 @@ def describe(*, names: tuple[str, ...], bootstrap: str, timeout: float) -> Repor
     blocks: list[Block] = []
     shapes: list[dict[str, object]] = []
     errors: list[str] = []
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        admin = Admin(cluster)
-        for topic in admin.describe_topics(names):
-            if topic.error is not ErrorCode.NONE:
-                problem = _problem(topic)
-                errors.append(str(problem))
-                shapes.append({"name": topic.name, "error": error_shape(problem)})
+    failed: dict[str, Refused] = {}
+    with open_admin(bootstrap, timeout) as admin:
+        try:
+            found = admin.describe_topics(names)
+        except ItemsRefused as error:
+            found, failed = error.done, error.errors
+        for name in dict.fromkeys(names):
+            if name in failed:
+                errors.append(str(failed[name]))
+                shapes.append({"name": name, "error": error_shape(failed[name])})
                 continue
-            described, text = _describe(admin, cluster, topic)
+            described, text = _describe(admin, found[name])
             shapes.append(described)
             blocks.extend([Line(""), *text] if blocks else text)
     return Report({"topics": shapes}, blocks, errors)
 
 
-def _problem(topic: Topic) -> Refused:
-    missing = topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return refusal(topic.error, "no such topic" if missing else None, f"topic {topic.name!r}")
+def _offsets(admin: Admin, places: list[TopicPartition], at: OffsetAt) -> dict[TopicPartition, int]:
+    """The offset of each partition that can be asked; one whose leader is gone is left out."""
+    try:
+        listed = admin.list_offsets(places, at)
+    except ItemsRefused as error:
+        listed = error.done
+    return {place: entry.offset for place, entry in listed.items() if entry is not None}
 
 
-def _describe(admin: Admin, cluster: Cluster, topic: Topic) -> tuple[dict[str, object], list[Block]]:
-    places = [
-        TopicPartition(topic.name, index)
-        for index, partition in topic.partitions.items()
-        if partition.leader in cluster.view.brokers
-    ]
-    starts = list_offsets(cluster, places, EARLIEST)
-    ends = list_offsets(cluster, places, LATEST)
-    described = admin.describe_configs([Resource(ResourceType.TOPIC, topic.name)])
+def _describe(admin: Admin, topic: TopicDescription) -> tuple[dict[str, object], list[Block]]:
+    led = [index for index, partition in topic.partitions.items() if partition.leader >= 0]
+    places = [TopicPartition(topic.name, index) for index in led]
+    starts = _offsets(admin, places, OffsetAt.EARLIEST)
+    ends = _offsets(admin, places, OffsetAt.LATEST)
+    resource = ConfigResource.topic(topic.name)
     own = {
         entry.name: entry.value
-        for resource in described
-        for entry in resource.entries
+        for entry in admin.describe_configs([resource])[resource].values()
         if entry.source is ConfigSource.TOPIC
     }
     partitions = [topic.partitions[index] for index in sorted(topic.partitions)]
@@ -133,8 +136,8 @@ def _describe(admin: Admin, cluster: Cluster, topic: Topic) -> tuple[dict[str, o
 def _partition_shape(
     topic: str,
     partition: Partition,
-    starts: dict[TopicPartition, Offset | None],
-    ends: dict[TopicPartition, Offset | None],
+    starts: dict[TopicPartition, int],
+    ends: dict[TopicPartition, int],
 ) -> dict[str, object]:
     place = TopicPartition(topic, partition.index)
     return {
@@ -149,5 +152,5 @@ def _partition_shape(
     }
 
 
-def _replication(topic: Topic) -> int:
+def _replication(topic: TopicDescription) -> int:
     return max((len(partition.replicas) for partition in topic.partitions.values()), default=0)

@@ -4,13 +4,13 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics, complete_transactional_ids
+from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option, confirm, dry_run_option, yes_option
 from everlog.cli.output import Line, Report
 from everlog.cli.shapes import error_shape
 from everlog.client.core.errors import refusal
 from everlog.client.core.txn_admin import ONGOING, ActiveProducer
-from everlog.client.sync.cluster import Cluster
-from everlog.client.sync.txn_admin import TxnAdmin
+from everlog.client.sync.admin import Admin
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 
@@ -56,8 +56,7 @@ def abort(
     place = _place(topic, partition, start_offset)
     if (transactional_id is None) == (place is None):
         raise click.UsageError(f"which transaction is not clear: expected TRANSACTIONAL_ID, or {_TOGETHER}")
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        admin = TxnAdmin(cluster)
+    with open_admin(bootstrap, timeout) as admin:
         try:
             if transactional_id is not None:
                 return _abort_id(admin, transactional_id, yes=yes, dry_run=dry_run)
@@ -87,8 +86,8 @@ def _place(
     raise click.UsageError(f"where the transaction hangs is not clear: expected {_TOGETHER}")
 
 
-def _abort_id(admin: TxnAdmin, transactional_id: str, *, yes: bool, dry_run: bool) -> Report:
-    found = admin.describe(transactional_id)
+def _abort_id(admin: Admin, transactional_id: str, *, yes: bool, dry_run: bool) -> Report:
+    found = admin.describe_transaction(transactional_id)
     if found.state != ONGOING:
         raise refusal(
             ErrorCode.INVALID_TXN_STATE,
@@ -111,13 +110,13 @@ def _abort_id(admin: TxnAdmin, transactional_id: str, *, yes: bool, dry_run: boo
         return Report(shape, [Line(f"would abort {about}")])
     if not confirm(f"Abort {about} and fence its producer?", yes=yes):
         raise click.Abort
-    now = admin.fence(found)
+    now = admin.fence_producer(transactional_id)
     shape.update(producer_id=now.producer_id, producer_epoch=now.producer_epoch)
     fenced = f"producer {found.producer_id} is fenced below epoch {now.producer_epoch}"
     return Report(shape, [Line(f"aborted {about}; {fenced}")])
 
 
-def _abort_at(admin: TxnAdmin, place: TopicPartition, start: int, *, yes: bool, dry_run: bool) -> Report:
+def _abort_at(admin: Admin, place: TopicPartition, start: int, *, yes: bool, dry_run: bool) -> Report:
     producer = _producer_at(admin, place, start)
     shape: dict[str, object] = {
         "dry_run": dry_run,
@@ -133,12 +132,12 @@ def _abort_at(admin: TxnAdmin, place: TopicPartition, start: int, *, yes: bool, 
         return Report(shape, [Line(f"would abort {about}")])
     if not confirm(f"Abort {about}, past its coordinator?", yes=yes):
         raise click.Abort
-    admin.abort_at(producer)
+    admin.abort_transaction(producer)
     return Report(shape, [Line(f"aborted {about}")])
 
 
-def _producer_at(admin: TxnAdmin, place: TopicPartition, start: int) -> ActiveProducer:
-    producers = admin.producers([place])
+def _producer_at(admin: Admin, place: TopicPartition, start: int) -> ActiveProducer:
+    producers = admin.describe_producers([place])[place]
     for producer in producers:
         if producer.txn_start == start:
             return producer

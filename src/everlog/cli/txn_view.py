@@ -6,16 +6,15 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics, complete_transactional_ids
+from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Fields, Line, Report, Table
 from everlog.cli.progress import Progress
 from everlog.cli.shapes import error_shape, span_text, time_text
 from everlog.client.core.offset_spec import duration_from_text
 from everlog.client.core.place_spec import parse_places
-from everlog.client.core.txn_admin import NO_FILTER, STATES, ActiveProducer
+from everlog.client.core.txn_admin import STATES, ActiveProducer
 from everlog.client.sync.admin import Admin
-from everlog.client.sync.cluster import Cluster
-from everlog.client.sync.txn_admin import TxnAdmin
 from everlog.model.errors import ConfigError, Refused
 from everlog.model.topics import TopicPartition
 
@@ -50,11 +49,11 @@ def list_transactions(
     *, states: tuple[str, ...], running_longer_than: str | None, bootstrap: str, timeout: float
 ) -> Report:
     """List the transactional ids that the brokers of a cluster look after."""
-    longer_than_ms = NO_FILTER
+    longer_than_ms: int | None = None
     if running_longer_than is not None:
         longer_than_ms = span_ms(running_longer_than, "--running-longer-than")
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        listed = TxnAdmin(cluster).list_transactions(states, longer_than_ms=longer_than_ms)
+    with open_admin(bootstrap, timeout) as admin:
+        listed = admin.list_transactions(states=states, longer_than_ms=longer_than_ms)
     rows = [(entry.transactional_id, entry.state, entry.producer_id, entry.coordinator) for entry in listed]
     shapes = [
         {
@@ -80,14 +79,13 @@ $ everlog txn describe orders-writer-1 --json | jq .running_seconds
 @bootstrap_option
 def describe(*, transactional_id: str, bootstrap: str, timeout: float) -> Report:
     """Show the state of a transactional id: its producer, and the transaction it has open."""
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        admin = TxnAdmin(cluster)
+    with open_admin(bootstrap, timeout) as admin:
         try:
-            found = admin.describe(transactional_id)
+            found = admin.describe_transaction(transactional_id)
         except Refused as error:
             nothing = {"transactional_id": transactional_id, "error": error_shape(error)}
             return Report(nothing, errors=[str(error)])
-        coordinator = admin.coordinator(transactional_id)
+    coordinator = found.coordinator
     running_ms = None if found.started_at is None else max(0, int(time.time() * 1000) - found.started_at)
     data = {
         "transactional_id": found.transactional_id,
@@ -154,16 +152,16 @@ def find_hanging(*, topics: tuple[str, ...], longest: str, bootstrap: str, timeo
         wanted = parse_places(topics)
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        admin = TxnAdmin(cluster)
-        places = _places(cluster, wanted)
+    with open_admin(bootstrap, timeout) as admin:
+        places = _places(admin, wanted)
         open_ones: list[ActiveProducer] = []
         with Progress("asking leaders", len(places), "partitions") as progress:
             for at in range(0, len(places), PARTITIONS_A_REQUEST):
                 lot = places[at : at + PARTITIONS_A_REQUEST]
-                open_ones.extend(entry for entry in admin.producers(lot) if entry.txn_start is not None)
+                for producers in admin.describe_producers(lot).values():
+                    open_ones.extend(entry for entry in producers if entry.txn_start is not None)
                 progress.step(len(lot))
-        found = admin.find_hanging(open_ones, longest_ms)
+        found = admin.find_hanging_transactions(open_ones, longest_ms)
     rows = [
         (
             entry.place.topic,
@@ -192,12 +190,12 @@ def find_hanging(*, topics: tuple[str, ...], longest: str, bootstrap: str, timeo
     return Report({"partitions_checked": len(places), "hanging": shapes}, [text])
 
 
-def _places(cluster: Cluster, wanted: dict[str, list[int] | None]) -> list[TopicPartition]:
+def _places(admin: Admin, wanted: dict[str, list[int] | None]) -> list[TopicPartition]:
     """The partitions to look at: those named, or all that have a leader."""
-    described = cluster.topics(sorted(wanted)) if wanted else Admin(cluster).describe_topics()
+    described = admin.describe_topics(sorted(wanted) or None)
     return [
-        TopicPartition(topic.name, index)
-        for topic in described
-        for index in (wanted.get(topic.name) or sorted(topic.partitions))
-        if wanted or topic.partitions[index].leader in cluster.view.brokers
+        TopicPartition(name, index)
+        for name, topic in described.items()
+        for index in (wanted.get(name) or sorted(topic.partitions))
+        if wanted or topic.partitions[index].leader >= 0
     ]

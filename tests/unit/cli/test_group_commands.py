@@ -8,9 +8,9 @@ from everlog.cli.group_view import group_shape, lag_table, members_table
 from everlog.cli.shapes import span_text
 from everlog.client.core.group_admin import Group, GroupMember
 from everlog.client.core.group_lag import PartitionLag
-from everlog.client.core.group_offsets import Committed
+from everlog.client.core.group_types import OffsetAndMetadata
 from everlog.client.core.metadata import Broker
-from everlog.model.ids import LeaderEpoch, Offset
+from everlog.model.ids import Offset
 from everlog.model.topics import TopicPartition
 from tests.unit.cli.test_docs import TEXT
 
@@ -18,7 +18,7 @@ ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
 MEMBER = GroupMember("m-1", "shop", "/10.0.0.1", topics=("orders",), assignment=(ZERO, ONE))
 GROUP = Group("billing", "classic", "Stable", "consumer", "range", Broker(1, "h", 9092), (MEMBER,))
 LAGS = [
-    PartitionLag(ZERO, Committed(Offset(3), LeaderEpoch(2), "note"), Offset(0), Offset(10), 61_500, MEMBER),
+    PartitionLag(ZERO, OffsetAndMetadata(3, "note", 2), Offset(0), Offset(10), 61_500, MEMBER),
     PartitionLag(ONE, None, Offset(0), Offset(4), None, None),
 ]
 

@@ -1,35 +1,40 @@
-"""Requests about settings of topics and brokers, and about brokers themselves."""
+"""Requests about the settings of topics, brokers, their loggers, groups and client metrics."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Self
 
 from everlog.client.core.errors import refusal
-from everlog.client.core.metadata import Broker
-from everlog.client.core.topic_admin import Done
+from everlog.client.core.outcomes import outcome
 from everlog.model.errors import ErrorCode, Refused
-from everlog.model.topics import TopicPartition
-from everlog.wire.messages.describe_cluster import DescribeClusterResponse
 from everlog.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
-from everlog.wire.messages.describe_log_dirs import DescribeLogDirsResponse
 from everlog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from everlog.wire.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """What has settings, by its number on the wire."""
 
+    UNKNOWN = 0
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class ConfigSource(IntEnum):
@@ -41,6 +46,9 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class ConfigOperation(IntEnum):
@@ -53,16 +61,55 @@ class ConfigOperation(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
-    """One thing that has settings. A broker's name is its id; the empty name stands for all brokers."""
+class ConfigResource:
+    """One thing that has settings. A broker's name is its id; the empty name stands for all brokers.
 
-    kind: ResourceType
+    >>> ConfigResource.topic("orders"), ConfigResource.broker(1), ConfigResource.all_brokers()
+    """
+
+    kind: ConfigResourceType
     name: str
 
+    @classmethod
+    def topic(cls, name: str) -> Self:
+        """A topic."""
+        return cls(ConfigResourceType.TOPIC, name)
+
+    @classmethod
+    def broker(cls, node_id: int) -> Self:
+        """One broker."""
+        return cls(ConfigResourceType.BROKER, str(node_id))
+
+    @classmethod
+    def all_brokers(cls) -> Self:
+        """What holds for every broker that has no setting of its own."""
+        return cls(ConfigResourceType.BROKER, "")
+
+    @classmethod
+    def broker_logger(cls, node_id: int) -> Self:
+        """The loggers of one broker, whose settings are log levels."""
+        return cls(ConfigResourceType.BROKER_LOGGER, str(node_id))
+
+    @classmethod
+    def group(cls, group_id: str) -> Self:
+        """A group."""
+        return cls(ConfigResourceType.GROUP, group_id)
+
+    @classmethod
+    def client_metrics(cls, name: str) -> Self:
+        """A subscription to metrics of clients (KIP-714)."""
+        return cls(ConfigResourceType.CLIENT_METRICS, name)
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker that alone can answer for it; None where any can."""
+        lives_there = self.kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
+        return int(self.name) if lives_there and self.name.isdecimal() else None
+
     def __str__(self) -> str:
-        if self.kind is ResourceType.BROKER and not self.name:
+        if self.kind is ConfigResourceType.BROKER and not self.name:
             return "all brokers"
-        return f"{self.kind.name.lower()} {self.name!r}"
+        return f"{self.kind.name.lower().replace('_', ' ')} {self.name!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +122,8 @@ class ConfigEntry:
     is_read_only: bool
     is_sensitive: bool
     documentation: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceConfigs:
-    """The settings of one resource by name, or why they cannot be told."""
-
-    resource: Resource
-    entries: Sequence[ConfigEntry]
-    error: Refused | None = None
+    synonyms: Sequence[tuple[str, str | None, ConfigSource]] = ()
+    """Names, values and sources that were considered, that in effect first; empty unless asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,29 +135,28 @@ class ConfigChange:
     value: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDescription:
-    """The cluster's id and brokers."""
-
-    cluster_id: str
-    controller_id: int
-    brokers: Sequence[Broker]
+ConfigChanges = Mapping[str, str | None] | Sequence[ConfigChange]
+"""New values by name, None being back to the default; or changes, which can also add to lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogDir:
-    """One log directory of a broker; sizes in bytes, -1 where the broker does not tell."""
-
-    broker: int
-    path: str
-    total_bytes: int
-    usable_bytes: int
-    partition_bytes: Mapping[TopicPartition, int]
-    error: Refused | None = None
+def changes_of(wanted: ConfigChanges) -> Sequence[ConfigChange]:
+    """Changes, however they are written."""
+    if not isinstance(wanted, Mapping):
+        return wanted
+    return [
+        ConfigChange(name, ConfigOperation.DELETE)
+        if value is None
+        else ConfigChange(name, ConfigOperation.SET, value)
+        for name, value in wanted.items()
+    ]
 
 
 def describe_configs_request(
-    resources: Iterable[Resource], keys: Sequence[str] | None, *, documentation: bool
+    resources: Iterable[ConfigResource],
+    keys: Sequence[str] | None,
+    *,
+    documentation: bool = False,
+    synonyms: bool = False,
 ) -> DescribeConfigsRequest:
     """Ask for the settings of resources, all or those named by `keys`."""
     wanted = [
@@ -128,86 +167,81 @@ def describe_configs_request(
         )
         for resource in resources
     ]
-    return DescribeConfigsRequest(resources=wanted, include_documentation=documentation)
+    return DescribeConfigsRequest(
+        resources=wanted, include_documentation=documentation, include_synonyms=synonyms
+    )
 
 
-def read_configs(response: DescribeConfigsResponse) -> list[ResourceConfigs]:
+def read_configs(
+    response: DescribeConfigsResponse,
+) -> dict[ConfigResource, dict[str, ConfigEntry] | Refused]:
     """The settings of each resource, sorted by name."""
-    found: list[ResourceConfigs] = []
+    found: dict[ConfigResource, dict[str, ConfigEntry] | Refused] = {}
     for result in response.results:
-        resource = Resource(ResourceType(result.resource_type), result.resource_name)
-        error = None
-        if result.error_code != ErrorCode.NONE:
-            error = refusal(result.error_code, result.error_message, str(resource))
-        entries = sorted((_entry(config) for config in result.configs), key=lambda entry: entry.name)
-        found.append(ResourceConfigs(resource, entries, error))
+        resource = _resource(result.resource_type, result.resource_name)
+        entries = {
+            config.name: _entry(config) for config in sorted(result.configs, key=lambda each: each.name)
+        }
+        found[resource] = outcome(entries, result.error_code, result.error_message, str(resource))
     return found
 
 
 def alter_configs_request(
-    resource: Resource, changes: Iterable[ConfigChange], *, validate_only: bool
+    wanted: Mapping[ConfigResource, Sequence[ConfigChange]], *, validate_only: bool
 ) -> IncrementalAlterConfigsRequest:
-    """Ask for some settings of a resource to be changed, and the others left alone."""
-    configs = [
-        AlterableConfig(name=change.name, config_operation=change.operation, value=change.value)
-        for change in changes
+    """Ask for some settings of resources to be changed, and the others left alone."""
+    resources = [
+        AlterConfigsResource(
+            resource_type=resource.kind,
+            resource_name=resource.name,
+            configs=[
+                AlterableConfig(name=change.name, config_operation=change.operation, value=change.value)
+                for change in changes
+            ],
+        )
+        for resource, changes in wanted.items()
     ]
-    wanted = AlterConfigsResource(resource_type=resource.kind, resource_name=resource.name, configs=configs)
-    return IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
+    return IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
 
 
-def read_altered(response: IncrementalAlterConfigsResponse) -> list[Done]:
+def read_altered(response: IncrementalAlterConfigsResponse) -> dict[ConfigResource, Refused | None]:
     """What became of each resource."""
-    return [
-        Done(
-            result.resource_name,
-            None
-            if result.error_code == ErrorCode.NONE
-            else refusal(
-                result.error_code,
-                result.error_message,
-                str(Resource(ResourceType(result.resource_type), result.resource_name)),
-            ),
-        )
-        for result in response.responses
-    ]
+    altered: dict[ConfigResource, Refused | None] = {}
+    for result in response.responses:
+        resource = _resource(result.resource_type, result.resource_name)
+        altered[resource] = outcome(None, result.error_code, result.error_message, str(resource))
+    return altered
 
 
-def read_cluster(response: DescribeClusterResponse) -> ClusterDescription:
-    """The cluster as an answer describes it; Refused if it is an error."""
+def list_config_resources_request(kinds: Iterable[ConfigResourceType]) -> ListConfigResourcesRequest:
+    """Ask what has settings, of some kinds or with none of all (KIP-1142)."""
+    return ListConfigResourcesRequest(resource_types=[int(kind) for kind in kinds])
+
+
+def read_config_resources(response: ListConfigResourcesResponse) -> list[ConfigResource]:
+    """The resources, by kind and name."""
     if response.error_code != ErrorCode.NONE:
-        raise refusal(response.error_code, response.error_message, "cluster")
-    brokers = [Broker(broker.broker_id, broker.host, broker.port, broker.rack) for broker in response.brokers]
-    brokers.sort(key=lambda broker: broker.node_id)
-    return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+        raise refusal(response.error_code, None, "list of what has settings")
+    found = [_resource(entry.resource_type, entry.resource_name) for entry in response.config_resources]
+    return sorted(found, key=lambda resource: (resource.kind, resource.name))
 
 
-def read_log_dirs(broker: int, response: DescribeLogDirsResponse) -> list[LogDir]:
-    """The log directories of one broker; Refused if it tells nothing at all."""
-    if response.error_code != ErrorCode.NONE:
-        raise refusal(response.error_code, None, f"log directories of broker {broker}")
-    return [
-        LogDir(
-            broker,
-            result.log_dir,
-            result.total_bytes,
-            result.usable_bytes,
-            {
-                TopicPartition(topic.name, partition.partition_index): partition.partition_size
-                for topic in result.topics
-                for partition in topic.partitions
-            },
-            None
-            if result.error_code == ErrorCode.NONE
-            else refusal(result.error_code, None, f"log directory {result.log_dir} of broker {broker}"),
-        )
-        for result in response.results
-    ]
+def _resource(kind: int, name: str) -> ConfigResource:
+    known = kind in ConfigResourceType.__members__.values()
+    return ConfigResource(ConfigResourceType(kind) if known else ConfigResourceType.UNKNOWN, name)
+
+
+def _source(number: int) -> ConfigSource:
+    return ConfigSource(number) if number in ConfigSource.__members__.values() else ConfigSource.UNKNOWN
 
 
 def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
-    known = config.config_source in ConfigSource.__members__.values()
-    source = ConfigSource(config.config_source) if known else ConfigSource.UNKNOWN
     return ConfigEntry(
-        config.name, config.value, source, config.read_only, config.is_sensitive, config.documentation
+        config.name,
+        config.value,
+        _source(config.config_source),
+        config.read_only,
+        config.is_sensitive,
+        config.documentation,
+        tuple((each.name, each.value, _source(each.source)) for each in config.synonyms),
     )

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from everlog.client.core.errors import refusal
 from everlog.client.core.metadata import Broker
+from everlog.client.core.outcomes import outcome
 from everlog.client.core.subscription import read_assignment, read_subscription
-from everlog.client.core.topic_admin import Done
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.consumer_group_describe import (
@@ -27,6 +27,7 @@ from everlog.wire.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from everlog.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from everlog.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 CONSUMER_PROTOCOL = "consumer"
@@ -166,14 +167,41 @@ def delete_group_request(group_id: str) -> DeleteGroupsRequest:
     return DeleteGroupsRequest(groups_names=[group_id])
 
 
-def read_group_deleted(response: DeleteGroupsResponse, group_id: str) -> Done:
-    """What became of the group."""
+def read_group_deleted(response: DeleteGroupsResponse, group_id: str) -> Refused | None:
+    """What became of the group; None if it is gone."""
     for result in response.results:
         if result.group_id == group_id:
             if result.error_code == ErrorCode.NONE:
-                return Done(group_id)
-            return Done(group_id, group_refusal(result.error_code, result.error_message, group_id))
-    return Done(group_id, group_refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves it out", group_id))
+                return None
+            return group_refusal(result.error_code, result.error_message, group_id)
+    return group_refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves it out", group_id)
+
+
+def remove_members_request(group_id: str, members: Iterable[GroupMember], reason: str) -> LeaveGroupRequest:
+    """Ask for members to be taken out of a group; static ones are named by their instance id (KIP-345)."""
+    leaving = [
+        MemberIdentity(
+            member_id="" if member.instance_id else member.member_id,
+            group_instance_id=member.instance_id,
+            reason=reason,
+        )
+        for member in members
+    ]
+    return LeaveGroupRequest(group_id=group_id, members=leaving)
+
+
+def read_members_removed(
+    response: LeaveGroupResponse, group_id: str, members: Iterable[GroupMember]
+) -> dict[str, Refused | None]:
+    """What became of each member, by its instance id or else its member id; Refused if the group was."""
+    if response.error_code != ErrorCode.NONE:
+        raise group_refusal(response.error_code, None, group_id)
+    codes = {entry.group_instance_id or entry.member_id: entry.error_code for entry in response.members}
+    names = [member.instance_id or member.member_id for member in members]
+    return {
+        name: outcome(None, codes.get(name, ErrorCode.NONE), None, f"member {name!r} of group {group_id!r}")
+        for name in names
+    }
 
 
 def _consumer_group(group: ConsumerGroup, coordinator: Broker) -> Group:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from everlog.client.core.errors import error_code
 from everlog.client.core.fetch_plan import FetchLimits, FetchPlan, PlannedFetch
 from everlog.client.core.group_admin import GroupMember
-from everlog.client.core.group_offsets import Committed
+from everlog.client.core.group_types import OffsetAndMetadata
 from everlog.client.core.metadata import ClusterView
 from everlog.client.core.offset_spec import OffsetRange
 from everlog.client.core.retry import Verdict, verdict
@@ -29,7 +29,7 @@ class PartitionLag:
     """Where a group is in one partition; None where that is not known or does not apply."""
 
     place: TopicPartition
-    committed: Committed | None
+    committed: OffsetAndMetadata | None
     start: Offset | None
     end: Offset | None
     lag_ms: int | None
@@ -50,7 +50,7 @@ def owners(members: Iterable[GroupMember]) -> dict[TopicPartition, GroupMember]:
 
 
 def unread_ranges(
-    committed: Mapping[TopicPartition, Committed | None],
+    committed: Mapping[TopicPartition, OffsetAndMetadata | None],
     starts: Mapping[TopicPartition, Offset | None],
     ends: Mapping[TopicPartition, Offset | None],
 ) -> dict[TopicPartition, OffsetRange]:
@@ -59,7 +59,7 @@ def unread_ranges(
     for place, entry in committed.items():
         start, end = starts.get(place), ends.get(place)
         if entry is not None and start is not None and end is not None:
-            ranges[place] = OffsetRange(max(entry.offset, start), end)
+            ranges[place] = OffsetRange(Offset(max(entry.offset, start)), end)
     return ranges
 
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from everlog.client.core.group_admin import group_refusal
+from everlog.client.core.group_types import OffsetAndMetadata
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import NO_EPOCH, LeaderEpoch, Offset
 from everlog.model.topics import TopicPartition
@@ -110,19 +111,16 @@ def read_committed_offsets(
 
 
 def commit_offsets_request(
-    group_id: str, offsets: Mapping[TopicPartition, int], membership: Membership | None = None
+    group_id: str,
+    offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+    membership: Membership | None = None,
 ) -> OffsetCommitRequest:
     """Ask for offsets to be committed."""
     by = membership or Membership()
     topics = [
         OffsetCommitRequestTopic(
             name=name,
-            partitions=[
-                OffsetCommitRequestPartition(
-                    partition_index=index, committed_offset=offsets[TopicPartition(name, index)]
-                )
-                for index in indexes
-            ],
+            partitions=[_commit(index, offsets[TopicPartition(name, index)]) for index in indexes],
         )
         for name, indexes in _by_topic(offsets).items()
     ]
@@ -189,6 +187,16 @@ def read_deleted_offsets(
 
 def _error(code: int, group_id: str, place: TopicPartition) -> Refused | None:
     return None if code == ErrorCode.NONE else group_refusal(code, None, group_id, f", offset of {place}")
+
+
+def _commit(index: int, entry: int | OffsetAndMetadata) -> OffsetCommitRequestPartition:
+    wanted = OffsetAndMetadata(entry) if isinstance(entry, int) else entry
+    return OffsetCommitRequestPartition(
+        partition_index=index,
+        committed_offset=wanted.offset,
+        committed_leader_epoch=wanted.leader_epoch,
+        committed_metadata=wanted.metadata,
+    )
 
 
 def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -5,11 +5,11 @@ for `ToCurrent`, which keeps what was committed whatever it is.
 """
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from everlog.client.core.group_offsets import Committed
+from everlog.client.core.group_types import OffsetAndMetadata
 from everlog.model.errors import ConfigError
 from everlog.model.ids import Offset, Timestamp
 from everlog.model.topics import TopicPartition
@@ -65,7 +65,7 @@ Target = ToEarliest | ToLatest | ToOffset | ToTime | ShiftBy | ToCurrent | FromF
 class Found:
     """What is known of one partition before its offset is moved."""
 
-    committed: Committed | None
+    committed: OffsetAndMetadata | None
     start: Offset
     end: Offset
     at_time: Offset | None = None
@@ -87,9 +87,18 @@ class Move:
         return self.asked != self.to
 
 
+@dataclass(frozen=True, slots=True)
+class ResetPlan:
+    """What a reset does; `is_new` if the group does not exist yet and committing makes it."""
+
+    group_id: str
+    moves: Sequence[Move]
+    is_new: bool
+
+
 def plan_move(target: Target, place: TopicPartition, found: Found) -> Move:
     """Decide on one partition; ConfigError if the target says nothing about it."""
-    before = None if found.committed is None else found.committed.offset
+    before = None if found.committed is None else Offset(found.committed.offset)
     asked: int
     match target:
         case ToEarliest():

@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from everlog.client.core.errors import refusal
-from everlog.client.core.metadata import ClusterView
+from everlog.client.core.metadata import Broker
+from everlog.client.core.outcomes import outcome
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.describe_producers import (
@@ -61,6 +62,7 @@ class Transaction:
     started_at: int | None
     partitions: Sequence[TopicPartition]
     """What the open transaction has written to so far."""
+    coordinator: Broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,9 @@ def describe_transaction_request(transactional_id: str) -> DescribeTransactionsR
     return DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
 
-def read_transaction(response: DescribeTransactionsResponse, transactional_id: str) -> Transaction:
+def read_transaction(
+    response: DescribeTransactionsResponse, transactional_id: str, coordinator: Broker
+) -> Transaction:
     """The transactional id described; Refused if there is none."""
     for entry in response.transaction_states:
         if entry.transactional_id != transactional_id:
@@ -130,6 +134,7 @@ def read_transaction(response: DescribeTransactionsResponse, transactional_id: s
                     for partition in topic.partitions
                 )
             ),
+            coordinator,
         )
     raise _refusal(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
 
@@ -151,31 +156,24 @@ def read_fenced(response: InitProducerIdResponse, transactional_id: str) -> Fenc
     return Fenced(response.producer_id, response.producer_epoch)
 
 
-def describe_producers_requests(
-    places: Iterable[TopicPartition], view: ClusterView
-) -> dict[int, DescribeProducersRequest]:
-    """Requests by leader for the producers of partitions; those without a leader are left out."""
-    topics: dict[int, dict[str, TopicRequest]] = {}
+def describe_producers_request(places: Iterable[TopicPartition]) -> DescribeProducersRequest:
+    """Ask a leader for the producers of partitions."""
+    topics: dict[str, TopicRequest] = {}
     for place in sorted(places):
-        leader = view.leader_of(place)
-        if leader is None:
-            continue
-        named = topics.setdefault(leader.node_id, {})
-        if place.topic not in named:
-            named[place.topic] = TopicRequest(name=place.topic, partition_indexes=[])
-        named[place.topic].partition_indexes.append(place.partition)
-    return {node: DescribeProducersRequest(topics=list(named.values())) for node, named in topics.items()}
+        named = topics.setdefault(place.topic, TopicRequest(name=place.topic, partition_indexes=[]))
+        named.partition_indexes.append(place.partition)
+    return DescribeProducersRequest(topics=list(topics.values()))
 
 
-def read_producers(response: DescribeProducersResponse) -> list[ActiveProducer]:
-    """The producers of every partition in an answer; Refused if one could not be described."""
-    found: list[ActiveProducer] = []
+def read_producers(
+    response: DescribeProducersResponse,
+) -> dict[TopicPartition, Sequence[ActiveProducer] | Refused]:
+    """The producers of each partition in an answer."""
+    found: dict[TopicPartition, Sequence[ActiveProducer] | Refused] = {}
     for topic in response.topics:
         for partition in topic.partitions:
             place = TopicPartition(topic.name, partition.partition_index)
-            if partition.error_code != ErrorCode.NONE:
-                raise refusal(partition.error_code, partition.error_message, f"producers of {place}")
-            found.extend(
+            producers = [
                 ActiveProducer(
                     place,
                     producer.producer_id,
@@ -185,6 +183,9 @@ def read_producers(response: DescribeProducersResponse) -> list[ActiveProducer]:
                     None if producer.current_txn_start_offset < 0 else producer.current_txn_start_offset,
                 )
                 for producer in partition.active_producers
+            ]
+            found[place] = outcome(
+                producers, partition.error_code, partition.error_message, f"producers of {place}"
             )
     return found
 

@@ -8,7 +8,7 @@ from everlog.client.core.group_lag import (
     age_ms,
     unread_ranges,
 )
-from everlog.client.core.group_offsets import Committed
+from everlog.client.core.group_types import OffsetAndMetadata
 from everlog.client.core.offset_spec import OffsetRange
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import NO_TIMESTAMP, Offset, Timestamp
@@ -40,7 +40,7 @@ def take(search: FirstTimestamps, *partitions: PartitionData) -> bool:
 def test_lag_counts_offsets_up_to_the_end_and_is_never_negative(
     committed: int | None, end: int | None, lag: int | None
 ) -> None:
-    entry = None if committed is None else Committed(Offset(committed))
+    entry = None if committed is None else OffsetAndMetadata(Offset(committed))
     at = None if end is None else Offset(end)
 
     assert PartitionLag(ZERO, entry, Offset(0), at, None, None).lag == lag
@@ -56,7 +56,7 @@ def test_the_age_is_that_of_the_first_unread_record_never_negative_and_none_with
 
 
 def test_what_is_unread_begins_at_the_committed_offset_or_where_retention_has_left_off() -> None:
-    committed = {ZERO: Committed(Offset(2)), ONE: Committed(Offset(7))}
+    committed = {ZERO: OffsetAndMetadata(Offset(2)), ONE: OffsetAndMetadata(Offset(7))}
     ends = {ZERO: Offset(9), ONE: Offset(9)}
 
     assert unread_ranges(committed, {ZERO: Offset(5), ONE: Offset(5)}, ends) == {

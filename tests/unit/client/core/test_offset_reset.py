@@ -2,7 +2,7 @@
 
 import pytest
 
-from everlog.client.core.group_offsets import Committed
+from everlog.client.core.group_types import OffsetAndMetadata
 from everlog.client.core.offset_reset import (
     Found,
     FromFile,
@@ -28,7 +28,7 @@ ZERO = TopicPartition("orders", 0)
 
 def found(committed: int | None = 50, at_time: int | None = None) -> Found:
     return Found(
-        None if committed is None else Committed(Offset(committed)),
+        None if committed is None else OffsetAndMetadata(Offset(committed)),
         Offset(10),
         Offset(100),
         None if at_time is None else Offset(at_time),

@@ -1,0 +1,177 @@
+"""The cluster: its brokers, features, quorum, disks, and where partitions live (asyncio)."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from everlog.client.aio.admin_desk import AdminDesk
+from everlog.client.core.cluster_admin import (
+    ClusterDescription,
+    Features,
+    FeatureUpgrade,
+    Quorum,
+    describe_quorum_request,
+    read_cluster,
+    read_features,
+    read_features_updated,
+    read_quorum,
+    read_unregistered,
+    update_features_request,
+)
+from everlog.client.core.errors import Unreachable, refusal
+from everlog.client.core.log_dirs_admin import (
+    LogDir,
+    Replica,
+    alter_replica_log_dirs_request,
+    describe_log_dirs_request,
+    read_log_dirs,
+    read_replicas_moved,
+)
+from everlog.client.core.outcomes import all_done
+from everlog.client.core.placement_admin import (
+    Election,
+    Reassignment,
+    elect_leaders_request,
+    list_reassignments_request,
+    read_elections,
+    read_reassigned,
+    read_reassignments,
+    reassign_request,
+)
+from everlog.model.errors import ErrorCode, Refused
+from everlog.model.topics import TopicPartition
+from everlog.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
+from everlog.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsResponse
+from everlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from everlog.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from everlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from everlog.wire.messages.describe_quorum import DescribeQuorumResponse
+from everlog.wire.messages.elect_leaders import ElectLeadersResponse
+from everlog.wire.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
+from everlog.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from everlog.wire.messages.update_features import UpdateFeaturesResponse
+
+
+class ClusterCalls(AdminDesk):
+    """Calls about the cluster."""
+
+    async def describe_cluster(
+        self, *, authorized_operations: bool = False, include_fenced_brokers: bool = False
+    ) -> ClusterDescription:
+        """The cluster's id, its controller and its brokers."""
+        request = DescribeClusterRequest(
+            include_cluster_authorized_operations=authorized_operations,
+            include_fenced_brokers=include_fenced_brokers,
+        )
+        return await self._ask(request, DescribeClusterResponse, read_cluster)
+
+    async def describe_features(self) -> Features:
+        """The level of each feature, such as `metadata.version`, and what a broker could do."""
+        request = ApiVersionsRequest(client_software_name="everlog", client_software_version="admin")
+        return await self._ask(request, ApiVersionsResponse, read_features)
+
+    async def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        upgrade: FeatureUpgrade = FeatureUpgrade.UPGRADE,
+        validate_only: bool = False,
+    ) -> None:
+        """Give features other levels; a lower one needs `upgrade` to say that a downgrade is meant."""
+        request = update_features_request(levels, upgrade, self._timeout_ms, validate_only=validate_only)
+        updated = await self._ask(
+            request, UpdateFeaturesResponse, lambda answer: read_features_updated(answer, levels)
+        )
+        all_done(updated)
+
+    async def describe_quorum(self) -> Quorum:
+        """The quorum of the metadata log: its leader, voters and observers, and how far each is."""
+        return await self._ask(describe_quorum_request(), DescribeQuorumResponse, read_quorum)
+
+    async def unregister_broker(self, node_id: int) -> None:
+        """Forget a broker that is gone for good."""
+        await self._ask(
+            UnregisterBrokerRequest(broker_id=node_id),
+            UnregisterBrokerResponse,
+            lambda answer: read_unregistered(answer, node_id),
+        )
+
+    async def describe_log_dirs(
+        self, brokers: Collection[int] | None = None, places: Collection[TopicPartition] | None = None
+    ) -> list[LogDir]:
+        """The log directories of some brokers or of all, with the size of each partition or of some."""
+        request = describe_log_dirs_request(places)
+        if brokers is None:
+            found = await self._at_all_brokers(request, DescribeLogDirsResponse, read_log_dirs)
+            return [entry for each in found for entry in each]
+        asked = [self._log_dirs_of(node, request) for node in sorted(brokers)]
+        return [entry for each in await asyncio.gather(*asked) for entry in each]
+
+    async def _log_dirs_of(self, node: int, request: DescribeLogDirsRequest) -> list[LogDir]:
+        return await self._ask(
+            request, DescribeLogDirsResponse, lambda answer: read_log_dirs(answer, node), node=node
+        )
+
+    async def alter_replica_log_dirs(self, paths: Mapping[Replica, str]) -> None:
+        """Have brokers move copies of partitions to other log directories; they go on after it returns."""
+
+        async def ask(left: list[Replica], limit: float) -> dict[Replica, Refused | None]:
+            by_broker: dict[int, dict[TopicPartition, str]] = {}
+            for replica in left:
+                by_broker.setdefault(replica.broker, {})[replica.place] = paths[replica]
+
+            async def at(broker: int, wanted: Mapping[TopicPartition, str]) -> dict[Replica, Refused | None]:
+                try:
+                    if broker not in self._link.view.brokers:
+                        await self._known_broker(broker)
+                    request = alter_replica_log_dirs_request(wanted)
+                    answer = await self._link.call_node(broker, request, AlterReplicaLogDirsResponse, limit)
+                except Unreachable as error:
+                    lost = refusal(ErrorCode.BROKER_NOT_AVAILABLE, str(error), f"broker {broker}")
+                    return {Replica(place, broker): lost for place in wanted}
+                return read_replicas_moved(answer, broker)
+
+            outcomes: dict[Replica, Refused | None] = {}
+            for answered in await asyncio.gather(*(at(*entry) for entry in by_broker.items())):
+                outcomes.update(answered)
+            return outcomes
+
+        await self._each(paths, ask)
+
+    async def alter_partition_reassignments(
+        self, replicas: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> None:
+        """Have partitions move to other brokers, the preferred leader first; None calls a move off.
+
+        It returns when the moves are under way: `list_partition_reassignments` tells which still are.
+        """
+        await self._each_at_any(
+            replicas,
+            lambda left: reassign_request({place: replicas[place] for place in left}, self._timeout_ms),
+            AlterPartitionReassignmentsResponse,
+            read_reassigned,
+        )
+
+    async def list_partition_reassignments(
+        self, places: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """The partitions that are moving now, of some or of all."""
+        request = list_reassignments_request(places, self._timeout_ms)
+        return await self._ask(request, ListPartitionReassignmentsResponse, read_reassignments)
+
+    async def elect_leaders(
+        self, places: Iterable[TopicPartition] | None = None, *, election: Election = Election.PREFERRED
+    ) -> dict[TopicPartition, bool]:
+        """Give partitions, some or all, the leaders that they should have.
+
+        True for each partition that got a new one, False where the one it had is right; without `places`
+        only the former are told.
+        """
+        if places is None:
+            request = elect_leaders_request(election, None, self._timeout_ms)
+            return all_done(await self._ask(request, ElectLeadersResponse, read_elections))
+        return await self._each_at_any(
+            places,
+            lambda left: elect_leaders_request(election, left, self._timeout_ms),
+            ElectLeadersResponse,
+            read_elections,
+        )

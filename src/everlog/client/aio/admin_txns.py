@@ -1,0 +1,151 @@
+"""Transactions: what an Admin asks of coordinators and of partitions' leaders (asyncio; P5, KIP-664)."""
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Sequence
+
+from everlog.client.aio.admin_desk import AdminDesk
+from everlog.client.core.coordinators import CoordinatorKind
+from everlog.client.core.errors import refusal
+from everlog.client.core.outcomes import all_done
+from everlog.client.core.txn_admin import (
+    NO_FILTER,
+    ActiveProducer,
+    Fenced,
+    Transaction,
+    TransactionListing,
+    abort_marker_request,
+    describe_producers_request,
+    describe_transaction_request,
+    fence_request,
+    hanging,
+    hanging_candidates,
+    list_transactions_request,
+    marker_problem,
+    read_fenced,
+    read_listed_transactions,
+    read_producers,
+    read_transaction,
+)
+from everlog.model.errors import ErrorCode, Refused
+from everlog.model.topics import TopicPartition
+from everlog.wire.messages.describe_producers import DescribeProducersResponse
+from everlog.wire.messages.describe_transactions import DescribeTransactionsResponse
+from everlog.wire.messages.init_producer_id import InitProducerIdResponse
+from everlog.wire.messages.list_transactions import ListTransactionsResponse
+from everlog.wire.messages.write_txn_markers import WriteTxnMarkersResponse
+
+_TRANSACTION = CoordinatorKind.TRANSACTION
+
+
+class TransactionCalls(AdminDesk):
+    """Calls about transactions."""
+
+    async def list_transactions(
+        self,
+        *,
+        states: Collection[str] = (),
+        producer_ids: Collection[int] = (),
+        longer_than_ms: int | None = None,
+    ) -> list[TransactionListing]:
+        """The transactional ids of all brokers, by name; all, or those that pass every filter given."""
+        span = NO_FILTER if longer_than_ms is None else longer_than_ms
+        found = await self._at_all_brokers(
+            list_transactions_request(states, producer_ids, span),
+            ListTransactionsResponse,
+            read_listed_transactions,
+        )
+        return sorted((entry for each in found for entry in each), key=lambda entry: entry.transactional_id)
+
+    async def describe_transaction(self, transactional_id: str) -> Transaction:
+        """A transactional id; Refused with TRANSACTIONAL_ID_NOT_FOUND if there is none of that name."""
+        answer = await self._at_coordinator(
+            _TRANSACTION,
+            transactional_id,
+            describe_transaction_request(transactional_id),
+            DescribeTransactionsResponse,
+            lambda answer: [entry.error_code for entry in answer.transaction_states],
+        )
+        return read_transaction(
+            answer, transactional_id, await self._coordinator(_TRANSACTION, transactional_id)
+        )
+
+    async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
+        """Transactional ids: their producers, and the transactions that they have open."""
+
+        async def one(transactional_id: str) -> Transaction | Refused:
+            try:
+                return await self.describe_transaction(transactional_id)
+            except Refused as error:
+                return error
+
+        wanted = list(dict.fromkeys(transactional_ids))
+        found = await asyncio.gather(*(one(transactional_id) for transactional_id in wanted))
+        return all_done(dict(zip(wanted, found, strict=True)))
+
+    async def fence_producer(self, transactional_id: str) -> Fenced:
+        """Abort what a transactional id has open and shut its producer out; returns once that is done."""
+        transaction = await self.describe_transaction(transactional_id)
+        answer = await self._at_coordinator(
+            _TRANSACTION,
+            transactional_id,
+            fence_request(transaction),
+            InitProducerIdResponse,
+            lambda answer: [answer.error_code],
+        )
+        return read_fenced(answer, transactional_id)
+
+    async def describe_producers(
+        self, places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Sequence[ActiveProducer]]:
+        """The producers that the leaders of partitions remember, with the transactions open there."""
+        return await self._each_at_leaders(
+            places, describe_producers_request, DescribeProducersResponse, read_producers
+        )
+
+    async def abort_transaction(self, producer: ActiveProducer) -> None:
+        """End one producer's transaction in one partition as aborted, past its coordinator.
+
+        For transactions that hang: `find_hanging_transactions`. To end one that is alive, use
+        `fence_producer`.
+        """
+        place = producer.place
+
+        async def once(limit: float) -> None:
+            view = await self._link.refresh([place.topic])
+            leader = view.leader_of(place)
+            if leader is None:
+                raise refusal(ErrorCode.LEADER_NOT_AVAILABLE, None, f"marker for {place}")
+            answer = await self._link.call_node(
+                leader.node_id, abort_marker_request(producer), WriteTxnMarkersResponse, limit
+            )
+            problem = marker_problem(answer, producer)
+            if problem is not None:
+                raise problem
+
+        await self._patiently(once)
+
+    async def find_hanging_transactions(
+        self, producers: Iterable[ActiveProducer], max_timeout_ms: int
+    ) -> list[ActiveProducer]:
+        """Those of some producers whose transaction no coordinator will ever end.
+
+        None is taken for hanging whose last record is younger than `max_timeout_ms`, the brokers'
+        `transaction.max.timeout.ms`.
+        """
+        candidates = hanging_candidates(producers, int(time.time() * 1000), max_timeout_ms)
+        if not candidates:
+            return []
+        ids = sorted({entry.producer_id for entry in candidates})
+        listed = await self.list_transactions(producer_ids=ids)
+        by_producer = {entry.producer_id: entry.transactional_id for entry in listed}
+        partitions = {name: await self._partitions_of(name) for name in sorted(set(by_producer.values()))}
+        return hanging(candidates, by_producer, partitions)
+
+    async def _partitions_of(self, transactional_id: str) -> Collection[TopicPartition]:
+        try:
+            return (await self.describe_transaction(transactional_id)).partitions
+        except Refused as error:
+            if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                return ()  # It expired since it was listed.
+            raise
