@@ -21,6 +21,7 @@ from everlog.client.core.producer_identity import ProducerIdentity
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import MAX_SEQUENCE
+from everlog.records.short_way import Inlet
 
 MAX_EPOCH = 32767
 
@@ -32,6 +33,7 @@ class PartitionQueue:
         "given",
         "identity",
         "in_flight",
+        "inlet",
         "needs_identity",
         "next_order",
         "next_sequence",
@@ -39,6 +41,7 @@ class PartitionQueue:
         "place",
         "renumbers",
         "retry_at",
+        "short_bytes",
         "waiting",
         "waiting_bytes",
     )
@@ -48,6 +51,10 @@ class PartitionQueue:
         self.waiting: deque[PendingBatch] = deque()
         """In order; the last may still be growing."""
         self.waiting_bytes = 0
+        self.inlet: Inlet | None = None
+        """Where its records go the short way; None if there is no such way."""
+        self.short_bytes = 0
+        """What went the short way since a partition was last chosen for a record without a key."""
         self.in_flight: list[PendingBatch] = []
         """In order; those whose request is not answered."""
         self.node_id = -1
@@ -86,6 +93,7 @@ class PartitionQueue:
         """Give a batch that is about to be sent its sequence number, if it has none."""
         if self.renumbers:
             self._bump()
+            _forget_number(batch)
         if self.identity == NOBODY or batch.base_sequence != NO_SEQUENCE:
             return
         batch.identity = self.identity
@@ -144,5 +152,9 @@ class PartitionQueue:
         self.renumbers = False
         self.next_sequence = 0
         for batch in self.waiting:
-            batch.base_sequence = NO_SEQUENCE
-            batch.encoded = None
+            _forget_number(batch)
+
+
+def _forget_number(batch: PendingBatch) -> None:
+    batch.base_sequence = NO_SEQUENCE
+    batch.encoded = None
