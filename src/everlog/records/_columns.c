@@ -109,7 +109,7 @@ static PyMethodDef methods[] = {
     {"decode_columns", (PyCFunction)(void (*)(void))everlog_decode_columns, METH_FASTCALL,
      "decode_columns(spans) -> the columns' buffers, or the number of the first span that is bad"},
     {"encode_rows", (PyCFunction)(void (*)(void))everlog_encode_rows, METH_FASTCALL,
-     "encode_rows(rows, key, value, headers, timestamps, now, order, first, stop, max_bytes)"
+     "encode_rows(rows, key, value, headers, timestamps, now, order, first, stop, max_bytes, room)"
      " -> (section, next, base_timestamp, max_timestamp)"},
     {"route_rows", (PyCFunction)(void (*)(void))everlog_route_rows, METH_FASTCALL,
      "route_rows(rows, key, given, partition_count, keyless, run_rows, run_at) -> (order, starts, run_at)"},

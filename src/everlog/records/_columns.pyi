@@ -39,6 +39,7 @@ def encode_rows(
     first: int,
     stop: int,
     max_bytes: int,
+    room: int,
     /,
 ) -> tuple[bytearray, int, int, int]:
     """Return the fields of EncodedRows."""

@@ -114,6 +114,7 @@ class EncodedRows(NamedTuple):
     """Records of one batch before compression, and where to go on."""
 
     section: bytearray
+    """The records, behind as much room as was asked for."""
     next: int
     """The row, or the place in the order, behind the last one taken."""
     base_timestamp: int

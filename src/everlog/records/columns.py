@@ -51,16 +51,16 @@ def decode_columns(spans: Sequence[Span]) -> Columns:
 
 
 def encode_rows(
-    source: RowSource, order: Buffer | None, first: int, stop: int, max_bytes: int
+    source: RowSource, order: Buffer | None, first: int, stop: int, max_bytes: int, room: int = 0
 ) -> EncodedRows:
     """Encode rows from `first` up to `stop` of the order, or as they come, while they fit in `max_bytes`.
 
-    There is at least one row, which is taken even if it alone is larger. ValueError names a row that no
-    record can hold.
+    There is at least one row, which is taken even if it alone is larger. `room` bytes of zero are left in
+    front of the records. ValueError names a row that no record can hold.
     """
     if _kernel is None:
-        return columns_plain.encode_rows(source, order, first, stop, max_bytes)
-    return EncodedRows(*_kernel.encode_rows(*source, order, first, stop, max_bytes))
+        return columns_plain.encode_rows(source, order, first, stop, max_bytes, room)
+    return EncodedRows(*_kernel.encode_rows(*source, order, first, stop, max_bytes, room))
 
 
 def route_rows(

@@ -233,18 +233,20 @@ static int room_for(const row_source *source, const uint8_t *order, int64_t firs
     return outcome;
 }
 
+/* `room` bytes are left free in front of the records, for a header. */
 static PyObject *encode(const row_source *source, const uint8_t *order, int64_t first, int64_t stop,
-                        int64_t max_bytes)
+                        int64_t max_bytes, int64_t room)
 {
     section out = {.at = first, .base_timestamp = -1, .max_timestamp = -1};
     int64_t capacity = max_bytes, number;
     int outcome = room_for(source, order, first, &capacity, &number);
     if (outcome != FITS)
         return refused(outcome, number);
-    PyObject *owner = PyByteArray_FromStringAndSize(NULL, capacity);
+    PyObject *owner = PyByteArray_FromStringAndSize(NULL, room + capacity);
     if (!owner)
         return NULL;
-    out.data = (uint8_t *)PyByteArray_AsString(owner);
+    out.data = (uint8_t *)PyByteArray_AsString(owner) + room;
+    memset(out.data - room, 0, (size_t)room);
     out.capacity = capacity;
     if (capacity >= UNLOCK_BYTES) {
         Py_BEGIN_ALLOW_THREADS
@@ -256,7 +258,7 @@ static PyObject *encode(const row_source *source, const uint8_t *order, int64_t 
         Py_DECREF(owner);
         return refused(outcome, order ? load_int32(order, out.at) : out.at);
     }
-    if (PyByteArray_Resize(owner, out.used) < 0) {
+    if (PyByteArray_Resize(owner, room + out.used) < 0) {
         Py_DECREF(owner);
         return NULL;
     }
@@ -267,15 +269,15 @@ static PyObject *encode(const row_source *source, const uint8_t *order, int64_t 
 PyObject *everlog_encode_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
     (void)module;
-    if (nargs != 10) {
+    if (nargs != 11) {
         PyErr_SetString(PyExc_TypeError, "encode_rows() takes rows, key, value, headers, timestamps, now, order, "
-                                         "first, stop and max_bytes");
+                                         "first, stop, max_bytes and room");
         return NULL;
     }
     row_source source = {.rows = PyLong_AsLongLong(args[0])};
     source.now = PyLong_AsLongLong(args[5]);
     int64_t first = PyLong_AsLongLong(args[7]), stop = PyLong_AsLongLong(args[8]);
-    int64_t max_bytes = PyLong_AsLongLong(args[9]);
+    int64_t max_bytes = PyLong_AsLongLong(args[9]), room = PyLong_AsLongLong(args[10]);
     if (PyErr_Occurred())
         return NULL;
     Py_buffer order = {0};
@@ -285,10 +287,11 @@ PyObject *everlog_encode_rows(PyObject *module, PyObject *const *args, Py_ssize_
         (args[3] == Py_None || open_headers(args[3], source.rows, &source.headers)) &&
         (args[4] == Py_None || open_numbers(args[4], source.rows, 8, "timestamp", &source.timestamps)) &&
         (args[6] == Py_None || PyObject_GetBuffer(args[6], &order, PyBUF_SIMPLE) == 0)) {
-        if (first < 0 || stop <= first || stop > (args[6] == Py_None ? source.rows : order.len / 4) || max_bytes < 0)
+        if (first < 0 || stop <= first || stop > (args[6] == Py_None ? source.rows : order.len / 4) ||
+            max_bytes < 0 || max_bytes > INT64_MAX / 2 || room < 0 || room > 4096)
             PyErr_Format(PyExc_ValueError, "no rows from %lld to %lld", (long long)first, (long long)stop);
         else
-            result = encode(&source, order.buf, first, stop, max_bytes);
+            result = encode(&source, order.buf, first, stop, max_bytes, room);
     }
     close_rows(&source);
     PyBuffer_Release(&order);

@@ -127,13 +127,17 @@ def _text(name: bytes) -> bytes:
 
 
 def encode_rows(
-    source: RowSource, order: Buffer | None, first: int, stop: int, max_bytes: int
+    source: RowSource, order: Buffer | None, first: int, stop: int, max_bytes: int, room: int = 0
 ) -> EncodedRows:
     """As `columns.encode_rows`."""
     numbers = None if order is None else memoryview(order).cast("i")
-    if not 0 <= first < stop <= (source.rows if numbers is None else len(numbers)) or max_bytes < 0:
+    if (
+        not 0 <= first < stop <= (source.rows if numbers is None else len(numbers))
+        or max_bytes < 0
+        or room < 0
+    ):
         raise ValueError(f"no rows from {first} to {stop}")
-    section = bytearray()
+    section = bytearray(room)
     base_timestamp = max_timestamp = -1
     for at in range(first, stop):
         row = at if numbers is None else numbers[at]
@@ -145,7 +149,7 @@ def encode_rows(
         if not _SMALLEST_INT64 <= delta <= LARGEST_INT64:
             raise _outside(row)
         append_record(section, record, at - first, delta)
-        if at > first and len(section) > max_bytes:
+        if at > first and len(section) - room > max_bytes:
             del section[before:]
             return EncodedRows(section, at, base_timestamp, max_timestamp)
         max_timestamp = max(max_timestamp, record.timestamp)

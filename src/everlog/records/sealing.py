@@ -22,8 +22,8 @@ from everlog.records.reader import read_records
 _CRC_AT = 17
 
 
-class Sealable(Protocol):
-    """The records of one batch, encoded."""
+class Counted(Protocol):
+    """What the header says of the records of one batch."""
 
     @property
     def count(self) -> int:
@@ -39,6 +39,10 @@ class Sealable(Protocol):
     def max_timestamp(self) -> int:
         """The largest timestamp."""
         ...
+
+
+class Sealable(Counted, Protocol):
+    """The records of one batch, encoded."""
 
     def copy_behind(self, room: int) -> bytearray:
         """Return `room` bytes of zero and the records behind them."""
@@ -69,14 +73,37 @@ def seal(
     transactional: bool = False,
 ) -> bytearray:
     """Return the batch, header and checksum made; ValueError if there is no record."""
-    count = records.count
-    if not count:
+    if not records.count:
         raise ValueError("a batch has at least one record")
     if codec == Codec.NONE:
         batch = records.copy_behind(HEADER_BYTES)
     else:
         batch = bytearray(HEADER_BYTES)
         batch += compress(codec, records.copy_behind(0), level)
+    put_header(
+        batch,
+        records,
+        codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+    )
+    return batch
+
+
+def put_header(
+    batch: bytearray,
+    records: Counted,
+    codec: Codec,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool,
+) -> None:
+    """Fill in the header, for which there is room, and the checksum."""
+    count = records.count
     HEADER.pack_into(
         batch,
         0,
@@ -96,7 +123,6 @@ def seal(
     )
     with memoryview(batch) as view:
         batch[_CRC_AT:CRC_START] = crc32c(view[CRC_START:]).to_bytes(4, "big")
-    return batch
 
 
 def split(records: Buffered) -> tuple[Buffered, Buffered]:

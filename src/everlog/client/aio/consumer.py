@@ -6,6 +6,9 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from everlog.client.core.chunks import Chunk
+from everlog.client.core.column_feed import MAX_BYTES as COLUMN_BYTES
+from everlog.client.core.column_feed import ColumnRead, read_columns
+from everlog.client.core.columns import ArrowBatch, chunks_to_arrow, load_arrow
 from everlog.client.core.consumer_arguments import (
     OffsetLike,
     Place,
@@ -118,6 +121,41 @@ class Consumer:
                     self.records_polled += len(records)
                     return records
             return []
+
+    async def poll_arrow(self, timeout: float = 1.0) -> ArrowBatch:
+        """The next records as a pyarrow.RecordBatch; without rows if none came within `timeout` seconds.
+
+        Columns are the fields of ConsumerRecord: topic, partition, offset, timestamp, timestamp_type, key,
+        value, headers and leader_epoch. Positions, commits, rebalances and errors are those of `poll`;
+        `max_poll_records` and deserializers do not apply.
+
+        >>> table = await consumer.poll_arrow()
+        >>> table.to_pandas().groupby("key").size()
+        """
+        load_arrow()
+        feed = self.reading.feed
+        async with self._polling:
+            deadline = asyncio.get_running_loop().time() + timeout
+            while await self.reading.refill(deadline, COLUMN_BYTES):
+                portions = feed.take_portions()
+                read = ColumnRead(left=portions)
+                try:
+                    # On a thread: it takes as long as many turns of the loop.
+                    read = await asyncio.to_thread(read_columns, portions)
+                finally:
+                    feed.return_portions(read.left)
+                if (batch := self.take_in(read)) is not None:
+                    return batch
+            return chunks_to_arrow(())
+
+    def take_in(self, read: ColumnRead) -> ArrowBatch | None:
+        """Move positions behind what was read as columns; None if it has no rows."""
+        if read.error is not None:
+            raise read.error
+        read.move_positions()
+        rows = 0 if read.batch is None else read.batch.num_rows
+        self.records_polled += rows
+        return read.batch if rows else None
 
     async def take_chunks(self, timeout: float = 1.0, max_bytes: int = CHUNKS_BYTES) -> list[Chunk]:
         """The next records as whole batches, about `max_bytes` of them; positions move behind them.

@@ -41,6 +41,12 @@ class Chunk:
                 if record.offset >= self.start and (self.end is None or record.offset < self.end):
                     yield record
 
+    def part(self, first: int, stop: int) -> "Chunk":
+        """Some of its batches, by their numbers; at least one."""
+        batches = self.batches[first:stop]
+        following = self.batches[stop].base_offset if stop < len(self.batches) else self.next_offset
+        return replace(self, batches=batches, next_offset=following, leader_epoch=batches[-1].leader_epoch)
+
     def rest(self, start: int) -> "Chunk":
         """What of it is left from an offset on."""
         return replace(

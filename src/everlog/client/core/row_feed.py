@@ -4,8 +4,10 @@ It is used by one thread at a time: that of the loop, or that of whoever polls w
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 from everlog.client.core.chunks import Chunk
+from everlog.client.core.column_feed import Portion
 from everlog.client.core.consumer_errors import DeserializationError
 from everlog.client.core.consumer_settings import Deserializer
 from everlog.client.core.positions import PartitionState
@@ -111,6 +113,21 @@ class RowFeed:
             if portion.version == state.version:
                 state.put_back(portion.chunk.rest(max(portion.chunk.start, state.position)))
         self._portions.clear()
+
+    def take_portions(self) -> list[Portion]:
+        """Hand over all chunks as far as they are left, to be read as columns."""
+        taken: list[Portion] = []
+        while self.is_ready:
+            portion = self._portions.popleft()
+            chunk, state = portion.chunk, portion.state
+            taken.append(Portion(state, portion.version, chunk.rest(max(chunk.start, state.position))))
+        return taken
+
+    def return_portions(self, portions: Sequence[Portion]) -> None:
+        """Take back what was not read, in front of all else."""
+        for state, version, chunk in reversed(portions):
+            if state.version == version:
+                self._portions.appendleft(_Portion(state, chunk))
 
     def take(self, count: int) -> list[ConsumerRecord]:
         """The next records, `count` at most. DeserializationError or CorruptDataError about the first."""

@@ -128,7 +128,7 @@ class Reading:
             or self.is_closed
         )
 
-    async def refill(self, deadline: float) -> bool:
+    async def refill(self, deadline: float, take_bytes: int = TAKE_BYTES) -> bool:
         """Look after group and commits, then have records in the feed; False if none came by the deadline.
 
         Raises what the application must hear of.
@@ -137,7 +137,7 @@ class Reading:
         if self.feed.tidy():
             return True
         while True:
-            for state, chunk in self.fetcher.take(TAKE_BYTES):
+            for state, chunk in self.fetcher.take(take_bytes):
                 self.feed.add(state, chunk)
             if self.feed.is_ready:
                 return True

@@ -10,6 +10,9 @@ from typing import Any, Self, TypeVar, Unpack
 from everlog.client.aio.consumer import CHUNKS_BYTES, CommitCallback
 from everlog.client.aio.consumer import Consumer as AioConsumer
 from everlog.client.core.chunks import Chunk
+from everlog.client.core.column_feed import MAX_BYTES as COLUMN_BYTES
+from everlog.client.core.column_feed import ColumnRead, read_columns
+from everlog.client.core.columns import ArrowBatch, chunks_to_arrow, load_arrow
 from everlog.client.core.consumer_arguments import OffsetLike, Place
 from everlog.client.core.consumer_metrics import ConsumerMetrics
 from everlog.client.core.consumer_settings import ConsumerOptions
@@ -136,6 +139,31 @@ class Consumer:
                 if records:
                     self._inner.records_polled += len(records)
                     return records
+
+    def poll_arrow(self, timeout: float = 1.0) -> ArrowBatch:
+        """The next records as a pyarrow.RecordBatch; without rows if none came within `timeout` seconds.
+
+        Columns are the fields of ConsumerRecord: topic, partition, offset, timestamp, timestamp_type, key,
+        value, headers and leader_epoch. Positions, commits, rebalances and errors are those of `poll`;
+        `max_poll_records` and deserializers do not apply.
+
+        >>> table = consumer.poll_arrow()
+        >>> table.to_pandas().groupby("key").size()
+        """
+        load_arrow()
+        with self._one_call:
+            self._call_due()
+            deadline = self._clock() + timeout
+            while self._run(self._reading.refill(deadline, COLUMN_BYTES)):
+                portions = self._feed.take_portions()
+                read = ColumnRead(left=portions)
+                try:
+                    read = read_columns(portions)
+                finally:
+                    self._feed.return_portions(read.left)
+                if (batch := self._inner.take_in(read)) is not None:
+                    return batch
+            return chunks_to_arrow(())
 
     def take_chunks(self, timeout: float = 1.0, max_bytes: int = CHUNKS_BYTES) -> list[Chunk]:
         """The next records as whole batches, about `max_bytes` of them; positions move behind them.

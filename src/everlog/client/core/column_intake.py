@@ -1,0 +1,115 @@
+"""Tables to batches for the accumulator: rows by partition, in batches as large as a request may be (P1, P2).
+
+Batches come one at a time, so that a table of any size takes little memory beside itself: the caller waits
+for room between them.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from everlog.client.core.accumulator import TopicQueues
+from everlog.client.core.column_tables import RowColumns, TableReader, pieces, record_batches
+from everlog.client.core.producer_settings import MURMUR2, ROUND_ROBIN, ProducerSettings
+from everlog.model.errors import ConfigError, ErrorCode, Refused
+from everlog.records.batch import HEADER_BYTES
+from everlog.records.column_batch import ColumnBatch
+from everlog.records.column_buffers import Keyless
+from everlog.records.columns import encode_rows, route_rows
+from everlog.records.rows import BatchBuffer
+
+_PIECE_BATCHES = 8
+"""How many batches for each partition are made of one piece: the last of them is not quite full."""
+_MAX_PIECE_BYTES = 64 * 1024 * 1024
+
+
+class ColumnIntake:
+    """Takes tables for known topics. Any thread may call it."""
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self._settings = settings
+        self._rows_without_key: dict[str, int] = {}
+
+    def batches(
+        self, topic: TopicQueues, table: Any, columns: Mapping[str, str] | None, now: int
+    ) -> Iterator[tuple[int, BatchBuffer]]:
+        """Check a table and return its batches, each with its partition; `now` is for rows without a time.
+
+        TypeError or ValueError, at once, if a column is missing or of the wrong type; ValueError on the way
+        for a row that no record can hold.
+        """
+        schema, given = record_batches(table)
+        reader = TableReader(schema, columns)
+        if self._settings.partitioner not in (MURMUR2, ROUND_ROBIN) and not reader.has_partitions:
+            raise _no_partitioner()
+        piece_bytes = min(_MAX_PIECE_BYTES, topic.batch_limit * len(topic.queues) * _PIECE_BATCHES)
+        return (
+            batch
+            for piece in pieces(given, piece_bytes)
+            for batch in self._batches_of(topic, reader.read(piece, now))
+        )
+
+    def _batches_of(self, topic: TopicQueues, rows: RowColumns) -> Iterator[tuple[int, BatchBuffer]]:
+        order, ends = self._route(topic, rows)
+        starts = [0, *ends[:-1]]
+        row_bytes = max(1, rows.size_bytes // rows.source.rows)
+        limit = topic.batch_limit - HEADER_BYTES
+        # In turn, so that all partitions are served while the first batches are on their way.
+        lines = [
+            (partition, start, end, _even_share(end - start, row_bytes, limit))
+            for partition, (start, end) in enumerate(zip(starts, ends, strict=True))
+            if end > start
+        ]
+        while lines:
+            left: list[tuple[int, int, int, int]] = []
+            for partition, start, end, share in lines:
+                encoded = encode_rows(rows.source, order, start, min(end, start + share), limit, HEADER_BYTES)
+                batch = ColumnBatch(encoded, encoded.next - start)
+                if batch.size_bytes > topic.batch_limit:
+                    raise _too_large(topic, partition, batch.size_bytes)
+                batch.pack(self._settings.codec, self._settings.compression_level)
+                # It does all that is asked of a batch which is closed.
+                yield partition, cast(BatchBuffer, batch)
+                if encoded.next < end:
+                    left.append((partition, encoded.next, end, share))
+            lines = left
+
+    def _route(self, topic: TopicQueues, rows: RowColumns) -> tuple[bytearray, tuple[int, ...]]:
+        settings, source = self._settings, rows.source
+        by_key = settings.partitioner == MURMUR2 and not settings.partitioner_ignore_keys
+        if settings.partitioner not in (MURMUR2, ROUND_ROBIN) and (
+            rows.partition is None or rows.partition.validity is not None
+        ):
+            raise _no_partitioner()
+        row_bytes = max(1, rows.size_bytes // source.rows)
+        keyless = Keyless(
+            tuple(topic.led),
+            max(1, (topic.batch_limit - HEADER_BYTES) // row_bytes),
+            self._rows_without_key.get(topic.name) or random.randrange(1 << 30),
+        )
+        order, ends, run_at = route_rows(
+            source.rows, source.key if by_key else None, rows.partition, len(topic.queues), keyless
+        )
+        self._rows_without_key[topic.name] = run_at
+        return order, ends
+
+
+def _even_share(rows: int, row_bytes: int, limit: int) -> int:
+    """How many rows go into each batch if the batches are to be few and of one size."""
+    batches = -(-rows * row_bytes // limit)
+    return -(-rows // batches)
+
+
+def _no_partitioner() -> ConfigError:
+    return ConfigError(
+        "setting partitioner: a function chooses for one record at a time; columns need a column 'partition' "
+        "without nulls, or the partitioner 'murmur2' or 'round_robin'"
+    )
+
+
+def _too_large(topic: TopicQueues, partition: int, size: int) -> Refused:
+    return Refused(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"a row for {topic.name}-{partition} takes {size} bytes: expected at most {topic.batch_limit}, as "
+        "max_request_size allows",
+    )
