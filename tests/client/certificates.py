@@ -1,4 +1,4 @@
-"""Certificates for one test session: an authority, and brokers and clients that it vouches for, as PEM files."""
+"""Certificates of one test session: an authority, brokers and clients that it vouches for, as PEM files."""
 
 import datetime
 from pathlib import Path

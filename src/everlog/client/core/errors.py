@@ -1,6 +1,9 @@
-"""What goes wrong between a client and a cluster, besides the codes in answers.
+"""What goes wrong between a client and a cluster. Each exception says with `.retriable` if a retry may help.
 
 EverlogError
+├── Refused         the broker answered with an error code; its `.code` (model.errors)
+├── ProtocolError   what came is not Kafka's protocol (model.errors)
+├── ConfigError     a setting is unknown, wrong, or contradicts another (model.errors)
 ├── Unreachable     no connection, or it broke: another broker or another try may do
 ├── TimedOut        no answer in time; whether the request was carried out is not known
 ├── Unsupported     the broker does not speak the version or the API that is needed

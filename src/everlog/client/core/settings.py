@@ -77,7 +77,9 @@ def read_settings(cls: type[Settings], options: Mapping[str, Any]) -> Settings:
         if name not in known:
             near = _ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, known, n=1)), None)
             hint = f": did you mean {near}?" if near else ""
-            raise ConfigError(f"unknown setting {shown_as(name, value)}{hint}")
+            # A misspelled secret is a secret too.
+            shown = name if near and shown_as(near, value) == near else shown_as(name, value)
+            raise ConfigError(f"unknown setting {shown}{hint}")
         given[name] = known[name].metadata["check"](name, value)
     made = cls(**given)
     for kind in cls.__mro__:

@@ -39,7 +39,7 @@ def tls_problem(address: str, error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return start + _untrusted(error)
     if isinstance(error, ssl.SSLError):
-        reason = error.reason or str(error)
+        reason = _reason(error)
         if reason in _NO_TLS_THERE:
             return f"{start}the answer is not TLS: is it a plaintext listener (security_protocol)?"
         if "ALERT" in reason or "CERTIFICATE_REQUIRED" in reason:
@@ -94,8 +94,8 @@ def _unreadable_of(files: TlsFiles) -> tuple[str, str | None]:
 
 
 def _wrong_file(name: str, path: str | None, expected: str, error: OSError) -> ConfigError:
-    said = error.reason if isinstance(error, ssl.SSLError) else error.strerror
-    return ConfigError(f"setting {name}={path!r}: expected {expected} ({_plain(said or str(error))})")
+    said = _reason(error) if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+    return ConfigError(f"setting {name}={path!r}: expected {expected} ({_plain(said)})")
 
 
 def _untrusted(error: ssl.SSLCertVerificationError) -> str:
@@ -107,6 +107,12 @@ def _untrusted(error: ssl.SSLCertVerificationError) -> str:
     if "not yet valid" in said:
         return f"its certificate is not valid yet ({said})"
     return f"its certificate is of an authority we do not trust ({said}): give the authority's as ssl_cafile"
+
+
+def _reason(error: ssl.SSLError) -> str:
+    # The attribute is missing where Python, not OpenSSL, has made the error.
+    reason: str | None = getattr(error, "reason", None)
+    return reason or str(error)
 
 
 def _plain(reason: str) -> str:

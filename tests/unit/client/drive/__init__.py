@@ -1,0 +1,1 @@
+"""The driver of the clients against brokers that misbehave."""
