@@ -30,7 +30,7 @@ setup(
             "columns_route.c",
             name="_columns",
         ),
-        kernel("everlog.records", "_rows.c", "rows_buffer.c", "rows_record.c", name="_rows"),
+        kernel("everlog.records", "_rows.c", "rows_buffer.c", "rows_inlet.c", "rows_record.c", name="_rows"),
         kernel("everlog.wire.hot", "_kernel.c"),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

@@ -40,6 +40,7 @@ static PyObject *murmur2(PyObject *Py_UNUSED(module), PyObject *object)
 static PyMethodDef methods[] = {
     {"read_rows", (PyCFunction)(void (*)(void))everlog_read_rows, METH_FASTCALL,
      "read_rows(batch, topic, partition, start, end, into)"},
+    {"ticket_type", everlog_ticket_type, METH_NOARGS, "ticket_type() -> a new type of tickets, without methods"},
     {"murmur2", murmur2, METH_O, "murmur2(data) -> the hash that Kafka's clients agree on, unsigned"},
     {NULL, NULL, 0, NULL},
 };
@@ -61,14 +62,15 @@ static int prepare(PyObject *module)
         return -1;
     }
     rows_state *state = PyModule_GetState(module);
-    state->rebuild = NULL;
     if (!(state->no_headers = PyTuple_New(0)) || !(state->raw_name = PyUnicode_InternFromString("raw")) ||
         !(state->seal = imported("everlog.records.sealing", "seal")) ||
         !(state->split = imported("everlog.records.sealing", "split")) ||
         !(state->decompress = imported("everlog.records.compression", "decompress")) ||
         !(state->read_plainly = imported("everlog.records.rows_plain", "read_rows")))
         return -1;
-    return everlog_add_buffer_type(module, state) < 0 ? -1 : everlog_add_record_type(module, state);
+    if (everlog_add_buffer_type(module, state) < 0 || everlog_add_record_type(module, state) < 0)
+        return -1;
+    return everlog_add_inlet_types(module, state);
 }
 
 static PyObject **references(rows_state *state, size_t index)
@@ -81,8 +83,13 @@ static PyObject **references(rows_state *state, size_t index)
                         &state->split,
                         &state->decompress,
                         &state->read_plainly,
-                        &state->rebuild};
-    return index < sizeof(all) / sizeof(*all) ? all[index] : NULL;
+                        &state->rebuild,
+                        (PyObject **)&state->inlet_type,
+                        (PyObject **)&state->short_way_type};
+    size_t count = sizeof(all) / sizeof(*all);
+    if (index < count)
+        return all[index];
+    return index < count + SEND_NAMES ? &state->names[index - count] : NULL;
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)

@@ -11,10 +11,14 @@
 #define HEADER_BYTES 61
 #define MAX_SECTION_BYTES ((Py_ssize_t)INT32_MAX - HEADER_BYTES)
 
+#define SEND_NAMES 7
+
 /* What the module has at hand: its types, and what it leaves to Python because it is done once a batch. */
 typedef struct {
     PyTypeObject *buffer_type;
     PyTypeObject *record_type;
+    PyTypeObject *inlet_type;
+    PyTypeObject *short_way_type;
     PyObject *no_headers; /* the empty tuple, shared by all records without headers */
     PyObject *raw_name;   /* "raw" */
     PyObject *seal;
@@ -22,6 +26,7 @@ typedef struct {
     PyObject *decompress;
     PyObject *read_plainly; /* says what is wrong with a batch */
     PyObject *rebuild;      /* for pickles; looked up when first needed */
+    PyObject *names[SEND_NAMES]; /* of send()'s arguments, interned */
 } rows_state;
 
 /* Bytes that grow. */
@@ -55,15 +60,28 @@ static inline void release_field(field *taken)
 }
 
 int everlog_grow(growing *bytes, Py_ssize_t more);
-/* Append a record; returns its number, or -1 with an exception and nothing changed. */
-int64_t everlog_append_record(batch_buffer *buffer, PyObject *key, PyObject *value, PyObject *headers,
-                              int64_t timestamp);
+
+/* A record of which all is at hand, so that nothing but memory is missing to append it. */
+typedef struct {
+    field key, value;
+    growing headers; /* encoded with their number in front; without bytes if there are none */
+} prepared;
+
+/* Returns -1 with an exception if a field is of the wrong kind; nothing is to be released then. */
+int everlog_prepare(PyObject *key, PyObject *value, PyObject *headers, prepared *record);
+void everlog_release(prepared *record);
+#define OVER_LIMIT -2
+/* Append a record; returns its number, -1 with an exception, or OVER_LIMIT if the records would have more
+ * than `limit` bytes. Nothing is changed then. Runs no Python code. */
+int64_t everlog_append(batch_buffer *buffer, const prepared *record, int64_t timestamp, Py_ssize_t limit);
 /* Return 0 and the timestamp, or -1 with an exception. */
 int everlog_timestamp(PyObject *object, int64_t *timestamp);
 uint32_t everlog_murmur2(const uint8_t *data, Py_ssize_t size);
 
 int everlog_add_buffer_type(PyObject *module, rows_state *state);
 int everlog_add_record_type(PyObject *module, rows_state *state);
+int everlog_add_inlet_types(PyObject *module, rows_state *state);
+PyObject *everlog_ticket_type(PyObject *module, PyObject *ignored);
 PyObject *everlog_read_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 static inline int varint_bytes(int64_t value)

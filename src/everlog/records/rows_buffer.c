@@ -145,56 +145,65 @@ static int encode_headers(growing *bytes, PyObject *headers)
     return done;
 }
 
-static const uint8_t no_headers[1] = {0};
-
-/* Encode the record behind the others; what it consists of is at hand and cannot fail any more. */
-static int64_t append_fields(batch_buffer *buffer, const field *key, const field *value, const uint8_t *headers,
-                             Py_ssize_t headers_bytes, int64_t timestamp)
+int everlog_prepare(PyObject *key, PyObject *value, PyObject *headers, prepared *record)
 {
+    record->headers = (growing){NULL, 0, 0};
+    if (everlog_take_field(key, "key", &record->key) < 0)
+        return -1;
+    if (everlog_take_field(value, "value", &record->value) < 0) {
+        release_field(&record->key);
+        return -1;
+    }
+    int done = 0;
+    if (PyTuple_Check(headers) ? PyTuple_Size(headers) : PyList_Check(headers) ? PyList_Size(headers) : 1) {
+        done = -1;
+        if (PyTuple_Check(headers) || PyList_Check(headers))
+            done = encode_headers(&record->headers, headers);
+        else
+            wrong_kind("headers should be a list of pairs", headers);
+    }
+    if (done < 0)
+        everlog_release(record);
+    return done;
+}
+
+void everlog_release(prepared *record)
+{
+    PyMem_Free(record->headers.data);
+    release_field(&record->key);
+    release_field(&record->value);
+}
+
+int64_t everlog_append(batch_buffer *buffer, const prepared *record, int64_t timestamp, Py_ssize_t limit)
+{
+    const field *key = &record->key, *value = &record->value;
+    growing *section = &buffer->section;
     int64_t index = buffer->count;
     int64_t base = index ? buffer->base_timestamp : timestamp;
     int64_t delta = timestamp - base;
-    int64_t body = 1 + varint_bytes(delta) + varint_bytes(index) + varint_bytes(key->size) +
-                   (key->size < 0 ? 0 : key->size) + varint_bytes(value->size) +
-                   (value->size < 0 ? 0 : value->size) + headers_bytes;
-    if (everlog_grow(&buffer->section, (Py_ssize_t)body + varint_bytes(body)) < 0)
+    Py_ssize_t body = 1 + varint_bytes(delta) + varint_bytes(index) + varint_bytes(key->size) +
+                      (key->size < 0 ? 0 : key->size) + varint_bytes(value->size) +
+                      (value->size < 0 ? 0 : value->size) + (record->headers.used ? record->headers.used : 1);
+    Py_ssize_t all = body + varint_bytes(body);
+    if (all > limit - section->used)
+        return OVER_LIMIT;
+    if (everlog_grow(section, all) < 0)
         return -1;
-    uint8_t *at = put_varint(buffer->section.data + buffer->section.used, body);
+    uint8_t *at = put_varint(section->data + section->used, body);
     *at++ = 0; /* attributes, unused */
     at = put_varint(at, delta);
     at = put_varint(at, index);
     at = put_field(at, key);
     at = put_field(at, value);
-    memcpy(at, headers, (size_t)headers_bytes);
-    buffer->section.used = at + headers_bytes - buffer->section.data;
+    if (record->headers.used)
+        memcpy(at, record->headers.data, (size_t)record->headers.used);
+    else
+        *at = 0;
+    section->used += all;
     buffer->base_timestamp = base;
     if (timestamp > buffer->max_timestamp)
         buffer->max_timestamp = timestamp;
     buffer->count++;
-    return index;
-}
-
-int64_t everlog_append_record(batch_buffer *buffer, PyObject *key_object, PyObject *value_object,
-                              PyObject *headers, int64_t timestamp)
-{
-    field key, value;
-    growing encoded = {NULL, 0, 0};
-    int64_t index = -1;
-    if (everlog_take_field(key_object, "key", &key) < 0)
-        return -1;
-    if (everlog_take_field(value_object, "value", &value) < 0) {
-        release_field(&key);
-        return -1;
-    }
-    if (PyTuple_Check(headers) ? PyTuple_Size(headers) == 0 : PyList_Check(headers) && PyList_Size(headers) == 0)
-        index = append_fields(buffer, &key, &value, no_headers, 1, timestamp);
-    else if (!PyTuple_Check(headers) && !PyList_Check(headers))
-        wrong_kind("headers should be a list of pairs", headers);
-    else if (encode_headers(&encoded, headers) == 0)
-        index = append_fields(buffer, &key, &value, encoded.data, encoded.used, timestamp);
-    PyMem_Free(encoded.data);
-    release_field(&key);
-    release_field(&value);
     return index;
 }
 
@@ -247,9 +256,11 @@ static PyObject *append(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         return NULL;
     }
     int64_t timestamp;
-    if (everlog_timestamp(args[3], &timestamp) < 0)
+    prepared record;
+    if (everlog_timestamp(args[3], &timestamp) < 0 || everlog_prepare(args[0], args[1], args[2], &record) < 0)
         return NULL;
-    int64_t index = everlog_append_record((batch_buffer *)self, args[0], args[1], args[2], timestamp);
+    int64_t index = everlog_append((batch_buffer *)self, &record, timestamp, PY_SSIZE_T_MAX);
+    everlog_release(&record);
     return index < 0 ? NULL : PyLong_FromLongLong(index);
 }
 

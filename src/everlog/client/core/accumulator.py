@@ -18,9 +18,13 @@ from everlog.model.topics import TopicPartition
 from everlog.ports.files import Buffer
 from everlog.records.batch import HEADER_BYTES
 from everlog.records.rows import BatchBuffer
+from everlog.records.short_way import Inlet, ShortWay
 
 RECORD_OVERHEAD = 40
 """What a record takes beside its key, value and headers, at most."""
+
+GRANT_BYTES = 64 * 1024
+"""How much may be appended to a batch that is ready before it is counted again."""
 
 HeaderPairs = Sequence[tuple[str, Buffer | None]]
 
@@ -35,6 +39,8 @@ class TopicQueues:
     """The partitions that have a leader, or all where none has."""
     batch_limit: int
     """The most that a batch of it may have; less than `max_request_size` once the broker refused one."""
+    stuck: PartitionQueue | None = None
+    """Where records without a key go the short way."""
 
 
 class Accumulator:
@@ -74,6 +80,8 @@ class Accumulator:
         self._memory = settings.buffer_memory
         self._largest = settings.max_request_size
         self._short: list[tuple[int, Callable[[], None]]] = []
+        self.short_way: ShortWay | None = None
+        """Takes records into batches that are open, without a lock and without counting; see `_grant`."""
 
     def open_topic(self, name: str, count: int, led: Sequence[int]) -> TopicQueues:
         """Take in what is known of a topic's partitions; a topic may get more of them, never fewer."""
@@ -83,7 +91,10 @@ class Accumulator:
                 topic = self.topics[name] = TopicQueues(name, [], led, self._largest)
             topic.led = led
             for index in range(len(topic.queues), count):
-                topic.queues.append(PartitionQueue(TopicPartition(name, index)))
+                topic.queues.append(self._new_queue(TopicPartition(name, index)))
+            if self.short_way is not None:
+                inlets = [queue.inlet for queue in topic.queues if queue.inlet is not None]
+                self.short_way.set_inlets(name, tuple(inlets))
             return topic
 
     def append(
@@ -104,6 +115,8 @@ class Accumulator:
             if self.closed is not None:
                 raise self.closed
             batch = queue.waiting[-1] if queue.waiting else None
+            if batch is not None:
+                self._count(queue, batch)
             if (
                 batch is None
                 or batch.is_closed
@@ -138,6 +151,8 @@ class Accumulator:
                     self._rouse()
             elif self.wakes_on_ready and before < self._batch_size <= after:
                 self._rouse()
+            if queue.inlet is not None:
+                self._grant(topic, queue, batch)
         return Delivery(batch, index, timestamp)
 
     def add_batches(
@@ -172,12 +187,20 @@ class Accumulator:
                 return
         callback()
 
+    def gone_short(self, queue: PartitionQueue) -> int:
+        """The bytes that went into a line the short way since this was last asked."""
+        with self._lock:
+            if queue.waiting:
+                self._count(queue, queue.waiting[-1])
+            gone, queue.short_bytes = queue.short_bytes, 0
+        return gone
+
     def is_ready(self, queue: PartitionQueue, now: float) -> bool:
         """Whether the oldest batch of a line that is not empty should go."""
         batch = queue.waiting[0]
         return (
             batch.is_closed
-            or batch.charged_bytes >= self._batch_size
+            or batch.size_bytes >= self._batch_size
             or len(queue.waiting) > 1
             or self.flushes > 0
             or bool(self._short)
@@ -218,6 +241,7 @@ class Accumulator:
         """Take the oldest batch out of a line; it grows no more."""
         with self._lock:
             batch = queue.waiting.popleft()
+            self._count(queue, batch)
             batch.is_closed = True
             queue.waiting_bytes -= batch.charged_bytes
             if not queue.waiting:
@@ -228,6 +252,7 @@ class Accumulator:
         """Take a batch out of the middle of its line, if it waits there."""
         queue = self.topics[batch.place.topic].queues[batch.place.partition]
         with self._lock:
+            self._count(queue, batch)
             batch.is_closed = True
             if batch in queue.waiting:
                 queue.waiting.remove(batch)
@@ -262,6 +287,8 @@ class Accumulator:
         """Take no more records; those who wait for room are told."""
         with self._lock:
             self.closed = reason
+            for batch in self.incomplete:
+                self._count(self.topics[batch.place.topic].queues[batch.place.partition], batch)
             called = [callback for _, callback in self._short]
             self._short.clear()
         for callback in called:
@@ -278,6 +305,40 @@ class Accumulator:
             if room <= 0:
                 break
         return called
+
+    def _new_queue(self, place: TopicPartition) -> PartitionQueue:
+        queue = PartitionQueue(place)
+        if self.short_way is not None:
+            queue.inlet = Inlet()
+        return queue
+
+    def _grant(self, topic: TopicQueues, queue: PartitionQueue, batch: PendingBatch) -> None:
+        """Let records go into a batch the short way, up to where somebody has to be told or asked."""
+        size = batch.charged_bytes
+        # One byte less: the record that makes the batch ready comes this way, and wakes the sender.
+        limit = self._batch_size - 1 if size < self._batch_size else size + GRANT_BYTES
+        limit = min(limit, topic.batch_limit, size + self._memory - self.used_bytes)
+        if limit <= size or self._short or batch.buffer is None or queue.inlet is None:
+            return
+        batch.granted_bytes = limit - size
+        self.used_bytes += batch.granted_bytes
+        batch.inlet = queue.inlet
+        batch.inlet.open(batch, batch.buffer, limit, batch.notices)
+
+    def _count(self, queue: PartitionQueue, batch: PendingBatch) -> None:
+        """Close the short way into a batch, and take into account what went there."""
+        if batch.inlet is None or batch.buffer is None:
+            return
+        batch.inlet.close()
+        batch.inlet = None
+        size = batch.buffer.size_bytes
+        grown = size - batch.charged_bytes
+        self.used_bytes += grown - batch.granted_bytes
+        queue.waiting_bytes += grown
+        queue.short_bytes += grown
+        batch.granted_bytes = 0
+        batch.charged_bytes = size
+        batch.count = batch.buffer.count
 
     def _open(self, queue: PartitionQueue) -> PendingBatch:
         batch = self._enqueue(queue, BatchBuffer())

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from everlog.client.core.errors import TimedOut
 from everlog.client.core.pending_batch import UNKNOWN_OFFSET, PendingBatch
 from everlog.model.errors import EverlogError
+from everlog.records.short_way import ticket
 
 
 class RecordMetadata(NamedTuple):
@@ -25,6 +26,7 @@ OnDelivery = Callable[[RecordMetadata | None, EverlogError | None], object]
 """Called with where a record lies, or with why it is not delivered; on the network thread."""
 
 
+@ticket
 class Delivery:
     """What becomes of one record. Any thread may ask; in asyncio it can be awaited.
 
@@ -67,7 +69,7 @@ class Delivery:
 
     def notify(self, on_delivery: OnDelivery) -> None:
         """Call this with the outcome, as `send(…, on_delivery=…)` does."""
-        self._batch.when_done(lambda: self._tell(on_delivery))
+        self._batch.when_done(lambda: self.tell(on_delivery))
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self._batch.is_done:
@@ -80,7 +82,8 @@ class Delivery:
         error = self.exception()
         return f"<Delivery {self._metadata()}>" if error is None else f"<Delivery failed: {error}>"
 
-    def _tell(self, on_delivery: OnDelivery) -> None:
+    def tell(self, on_delivery: OnDelivery) -> None:
+        """Call this with the outcome, which is known."""
         error = self.exception()
         if error is None:
             on_delivery(self._metadata(), None)

@@ -32,6 +32,10 @@ class StickyPartitioner:
         self._sent_bytes[topic] += record_bytes
         return current
 
+    def is_spent(self, topic: str) -> bool:
+        """Whether the next record goes to another partition."""
+        return self._sent_bytes[topic] >= self._batch_bytes
+
     def _draw(self, partitions: Sequence[int], current: int | None) -> int:
         others = [partition for partition in partitions if partition != current] or list(partitions)
         return others[self._below(len(others))]
@@ -59,6 +63,10 @@ class LoadedPartitioner:
             current, left = self._draw(partitions, loads), self._batch_bytes
         self._current[topic] = current, left - record_bytes
         return current
+
+    def is_spent(self, topic: str) -> bool:
+        """Whether a partition is drawn for the next record."""
+        return self._current[topic][1] <= 0
 
     def _draw(self, partitions: Sequence[int], loads: Callable[[int], int]) -> int:
         waiting = [loads(partition) // max(1, self._batch_bytes) for partition in partitions]

@@ -4,11 +4,14 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
 
 from everlog.client.core.producer_identity import ProducerIdentity
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.records.rows import BatchBuffer
+from everlog.records.short_way import Inlet
 
 UNKNOWN_OFFSET = -1
 NO_SEQUENCE = -1
@@ -41,10 +44,13 @@ class PendingBatch:
         "doom",
         "encoded",
         "error",
+        "granted_bytes",
         "identity",
+        "inlet",
         "is_closed",
         "is_done",
         "last_error",
+        "notices",
         "opened_at",
         "order",
         "parts",
@@ -70,7 +76,13 @@ class PendingBatch:
         self.order = order
         """Its place in the line of its partition; the halves of a split stand where the whole stood."""
         self.charged_bytes = 0
-        """What of `buffer_memory` it holds."""
+        """What of `buffer_memory` its records hold, as far as they are counted; see `inlet`."""
+        self.inlet: Inlet | None = None
+        """Where records may be appended without anybody counting them, while that is open."""
+        self.granted_bytes = 0
+        """What of `buffer_memory` is set aside for those."""
+        self.notices: list[Any] = []
+        """Deliveries and who wants to hear of them, in turn."""
         self.is_closed = False
         """Whether it takes no more records."""
         self.identity = NOBODY
@@ -97,6 +109,11 @@ class PendingBatch:
         self._parent: PendingBatch | None = None
         self._event: threading.Event | None = None
         self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def size_bytes(self) -> int:
+        """Its bytes before compression, as they are now."""
+        return self.charged_bytes if self.buffer is None else self.buffer.size_bytes
 
     def whereabouts(self, index: int) -> tuple["PendingBatch", int]:
         """The batch in which a record was sent in the end, and its number there."""
@@ -172,10 +189,13 @@ class PendingBatch:
             self.buffer = self.encoded = None
             event, self._event = self._event, None
             callbacks, self._callbacks = self._callbacks, []
+            notices, self.notices = self.notices, []
         if event is not None:
             event.set()
         for callback in callbacks:
             _run(callback)
+        for delivery, on_delivery in zip(notices[::2], notices[1::2], strict=True):
+            _run(partial(delivery.tell, on_delivery))
         parent = self._parent
         if parent is not None and parent.parts is not None and all(part.is_done for part in parent.parts):
             parent._finish()

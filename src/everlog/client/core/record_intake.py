@@ -17,6 +17,7 @@ from everlog.client.core.partitioner import (
 from everlog.client.core.producer_settings import MURMUR2, ROUND_ROBIN, ProducerSettings
 from everlog.model.errors import ErrorCode
 from everlog.ports.files import Buffer
+from everlog.records.short_way import ShortWay, short_way
 
 Choose = Callable[[TopicQueues, Buffer | None, Buffer | None], int]
 
@@ -29,7 +30,7 @@ class RecordIntake:
         self._append = accumulator.append
         self._serialize_key = settings.key_serializer
         self._serialize_value = settings.value_serializer
-        self._choose = _chooser(settings)
+        self._choose = _chooser(settings, accumulator)
 
     def serialize(self, value: Any, key: Any) -> tuple[Buffer | None, Buffer | None]:
         """Make bytes of a value and a key."""
@@ -66,9 +67,9 @@ class RecordIntake:
         return self._append(topic, queue, key, value, headers, timestamp)
 
 
-def _chooser(settings: ProducerSettings) -> Choose:
+def _chooser(settings: ProducerSettings, accumulator: Accumulator) -> Choose:
     if settings.partitioner == MURMUR2:
-        return _by_key(_without_key(settings), ignores_keys=settings.partitioner_ignore_keys)
+        return _by_key(_WithoutKey(settings, accumulator), ignores_keys=settings.partitioner_ignore_keys)
     if settings.partitioner == ROUND_ROBIN:
         turns = RoundRobinPartitioner()
         return lambda topic, key, value: turns.pick(topic.name, topic.led)
@@ -93,20 +94,40 @@ def _by_key(choose_without: Choose, *, ignores_keys: bool) -> Choose:
     return choose
 
 
-def _without_key(settings: ProducerSettings) -> Choose:
-    if settings.partitioner_adaptive_partitioning_enable:
-        loaded = LoadedPartitioner(settings.batch_size, random.randrange)
+class _WithoutKey:
+    """Chooses partitions for records without a key, and has those that follow go there the short way."""
 
-        def choose_loaded(topic: TopicQueues, key: Buffer | None, value: Buffer | None) -> int:
-            queues = topic.queues
-            size = (0 if key is None else len(key)) + (0 if value is None else len(value)) + 10
-            return loaded.pick(topic.name, topic.led, lambda index: queues[index].waiting_bytes, size)
+    def __init__(self, settings: ProducerSettings, accumulator: Accumulator) -> None:
+        self._accumulator = accumulator
+        self._loaded = LoadedPartitioner(settings.batch_size, random.randrange)
+        self._sticky = StickyPartitioner(settings.batch_size, random.randrange)
+        self._is_adaptive = settings.partitioner_adaptive_partitioning_enable
 
-        return choose_loaded
-    sticky = StickyPartitioner(settings.batch_size, random.randrange)
-
-    def choose_sticky(topic: TopicQueues, key: Buffer | None, value: Buffer | None) -> int:
+    def __call__(self, topic: TopicQueues, key: Buffer | None, value: Buffer | None) -> int:
+        queues = topic.queues
         size = (0 if key is None else len(key)) + (0 if value is None else len(value)) + 10
-        return sticky.pick(topic.name, topic.led, size)
+        if topic.stuck is not None:
+            size += self._accumulator.gone_short(topic.stuck)
+        if self._is_adaptive:
+            chosen = self._loaded.pick(topic.name, topic.led, lambda index: queues[index].waiting_bytes, size)
+            is_spent = self._loaded.is_spent(topic.name)
+        else:
+            chosen = self._sticky.pick(topic.name, topic.led, size)
+            is_spent = self._sticky.is_spent(topic.name)
+        short_way, inlet = self._accumulator.short_way, queues[chosen].inlet
+        if short_way is not None and inlet is not None:
+            topic.stuck = queues[chosen]
+            if is_spent:
+                short_way.unstick(topic.name)
+            else:
+                short_way.stick(topic.name, inlet)
+        return chosen
 
-    return choose_sticky
+
+def short_way_of(settings: ProducerSettings, long_way: Callable[..., Delivery]) -> ShortWay | None:
+    """A short way beside `send`, if one is compiled and the settings leave nothing to do for each record."""
+    if settings.key_serializer is not None or settings.value_serializer is not None:
+        return None
+    if settings.transactional_id is not None or settings.partitioner_ignore_keys:
+        return None
+    return short_way(long_way, Delivery, hashes_keys=settings.partitioner == MURMUR2)

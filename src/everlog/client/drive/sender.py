@@ -248,7 +248,7 @@ class Sender:
         more: list[PartitionQueue] = []
         size = 0
         for queue in line:
-            if departures and size + queue.waiting[0].charged_bytes > self._settings.max_request_size:
+            if departures and size + queue.waiting[0].size_bytes > self._settings.max_request_size:
                 passed.append(queue)
                 continue
             batch = self._accumulator.take(queue)
@@ -419,12 +419,12 @@ class Sender:
         while (oldest := self._accumulator.oldest()) is not None:
             if oldest.opened_at + self._delivery_s > now:
                 return oldest.opened_at + self._delivery_s
+            self._accumulator.withdraw(oldest)
             said = f": {oldest.last_error}" if oldest.last_error is not None else ""
             late = TimedOut(
                 f"{oldest.count} records for {oldest.place} were not delivered within delivery_timeout_ms="
                 f"{self._settings.delivery_timeout_ms}{said}"
             )
-            self._accumulator.withdraw(oldest)
             self._finish(oldest, late)
         return math.inf
 

@@ -14,8 +14,10 @@ from everlog.client.core.delivery import BulkDelivery, Delivery, OnDelivery
 from everlog.client.core.errors import Closed
 from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
 from everlog.client.core.metadata import Partition
+from everlog.client.core.pending_batch import PendingBatch
 from everlog.client.core.producer_metrics import ProducerMetrics
 from everlog.client.core.producer_settings import ProducerOptions
+from everlog.client.core.record_intake import short_way_of
 from everlog.client.sync.portal import Portal
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import HEADER_BYTES
@@ -47,6 +49,12 @@ class Producer:
         self._topics = self._inner.accumulator.topics
         self._session = self._inner.session
         self._is_closed = False
+        if type(self).send is Producer.send:
+            # Most records go into a batch that is open, see records.short_way; the others come to `send`.
+            short_way = short_way_of(self._inner.settings, self.send)
+            if short_way is not None:
+                self._inner.accumulator.short_way = short_way
+                self.send = short_way.send  # type: ignore[method-assign]  # it takes and returns the same
 
     def send(
         self,
@@ -84,6 +92,30 @@ class Producer:
             delivery.notify(on_delivery)
         return delivery
 
+    def send_arrow(self, topic: str, table: Any, *, columns: Mapping[str, str] | None = None) -> BulkDelivery:
+        """Take the rows of an Arrow table as records and return their delivery, a future.
+
+        `table` is a pyarrow Table or RecordBatch, or a frame of pandas or Polars, a relation of DuckDB or
+        anything else with Arrow's C stream. It has a column `value`, and if need be `key`, `headers`,
+        `timestamp` and `partition`; `columns={"value": "body"}` takes others. Serializers do not apply.
+
+        Blocks for room as `send` does, between batches: a table of any size takes little memory beside
+        itself. TypeError or ValueError names a column that will not do, before anything is sent.
+
+        >>> delivery = producer.send_arrow("orders", pyarrow.table({"value": ["pizza", "pasta"]}))
+        >>> [(batch.partition, batch.base_offset, batch.record_count) for batch in delivery.result()]
+        [(0, 0, 2)]
+        """
+        self._check_sending()
+        queues = self._topics.get(topic) or self._open_topic(topic)
+        now = time.time_ns() // 1_000_000
+        added: list[PendingBatch] = []
+        for made in self._inner.column_intake.batches(queues, table, columns, now):
+            self._make_room(made[1].size_bytes)
+            self._check_sending()
+            added += self._inner.accumulator.add_batches(queues, [made])
+        return BulkDelivery(added)
+
     def add_batches(self, topic: str, batches: Sequence[tuple[int, BatchBuffer]]) -> BulkDelivery:
         """Take batches that are made already, each with its partition. Blocks for room as `send` does."""
         return self._run(self._inner.add_batches(topic, batches))
@@ -106,7 +138,7 @@ class Producer:
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, for `timeout` seconds at most, and end. Closing twice is harmless.
 
-        What is not delivered by then fails with Closed.
+        What is not delivered by then fails with Closed. A transaction that is open is aborted.
         """
         if self._is_closed:
             return
@@ -127,36 +159,60 @@ class Producer:
     # Transactions (P5).
 
     def init_transactions(self, timeout: float | None = None) -> None:
-        """Take over the transactional id, once, before the first transaction; who had it before is fenced."""
+        """Take over the transactional id, once, before the first transaction; who had it before is fenced.
+
+        What the last owner left open is aborted first. Like all calls of transactions it takes `timeout`
+        seconds at most, by default `max_block_ms`; after TimedOut it may be called again.
+        """
         self._run(self._inner.init_transactions(timeout))
 
-    def begin_transaction(self) -> None:
+    def begin_transaction(self, timeout: float | None = None) -> None:
         """Begin a transaction: what is sent from here on is seen as a whole or not at all."""
-        self._run(self._inner.begin_transaction())
+        self._run(self._inner.begin_transaction(timeout))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
-        """Deliver all records of the transaction and commit it."""
+        """Deliver all records of the transaction and commit it.
+
+        TransactionFailed if a record could not be delivered: then only `abort_transaction` is left. After
+        TimedOut it may be called again; if the coordinator was asked already nothing else helps, as nobody
+        knows then what it has decided.
+        """
         self._run(self._inner.commit_transaction(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Abort the transaction: readers of committed records never see it."""
+        """Abort the transaction: readers of committed records never see it.
+
+        Records that were not sent yet are dropped: their deliveries fail with TransactionAborted.
+        """
         self._run(self._inner.abort_transaction(timeout))
 
     def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: GroupMetadata
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group_metadata: GroupMetadata,
+        timeout: float | None = None,
     ) -> None:
-        """Make a consumer's progress a part of the transaction."""
-        self._run(self._inner.send_offsets_to_transaction(offsets, group_metadata))
+        """Make a consumer's progress a part of the transaction: the offsets count once it is committed.
+
+        TransactionFailed if the group went on without the member that `group_metadata` names.
+        """
+        self._run(self._inner.send_offsets_to_transaction(offsets, group_metadata, timeout))
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """Begin a transaction; commit it at the end of the block, or abort it if the block fails."""
+        """Begin a transaction; commit it at the end of the block, or abort it if the block fails.
+
+        >>> with producer.transaction():
+        ...     producer.send("orders", b"pizza")
+        ...     producer.send("payments", b"12 EUR")
+        """
         self.begin_transaction()
         try:
             yield
             self.commit_transaction()
-        except BaseException:
-            self.abort_transaction()
+        except BaseException as error:
+            if self._session is not None and not self._is_closed:
+                self._run(self._session.give_up(error))
             raise
 
     # How it is done.
@@ -174,6 +230,20 @@ class Producer:
             if not room.wait(max(0.0, deadline - time.monotonic())):
                 raise no_room(settings.max_block_ms, settings.buffer_memory)
         return delivery
+
+    def _make_room(self, need: int) -> None:
+        settings = self._inner.settings
+        room = threading.Event()
+        self._inner.accumulator.when_room(need, room.set)
+        if not room.wait(settings.max_block_ms / 1000):
+            raise no_room(settings.max_block_ms, settings.buffer_memory)
+
+    def _check_sending(self) -> None:
+        self._check_thread()
+        if self._is_closed:
+            raise Closed("this producer is closed")
+        if self._session is not None:
+            self._session.core.check_open("send_arrow")
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         try:
