@@ -96,13 +96,16 @@ class Member:
 
 
 def _poll(consumer: Any) -> Any:
-    """Poll shortly, but give a rebalance the time it needs first.
+    """Poll shortly, but let a rebalance come to its end first.
 
-    A poll whose time ends before its SyncGroup is answered leaves the answer lying, and the next one joins
-    anew (3.0.12): on a slow machine a member that polls shortly may never get through.
+    A poll whose time ends before its SyncGroup is answered throws the answer away (3.0.12). The next one joins
+    anew, or, where the join was for new metadata, takes itself for joined and stays without partitions.
     """
-    if consumer._coordinator.need_rejoin():
-        consumer._coordinator.poll(timeout_ms=_JOIN_PATIENCE_MS)
+    coordinator = consumer._coordinator
+    if coordinator._join_task is not None:
+        coordinator.request_rejoin()
+    if coordinator.need_rejoin():
+        coordinator.poll(timeout_ms=_JOIN_PATIENCE_MS)
     return consumer.poll(timeout_ms=100)
 
 
