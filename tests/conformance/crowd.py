@@ -76,7 +76,7 @@ class Crowd:
         """How often each value has been read, by anyone."""
         return Counter(seen.value for member in self.everyone for seen in member.records)
 
-    def wait_shared(self, timeout_s: float = 40.0) -> float:
+    def wait_shared(self, timeout_s: float = 80.0) -> float:
         """Wait until each partition has one owner and the shares are even; return how long that took."""
         began = time.monotonic()
 
@@ -89,7 +89,7 @@ class Crowd:
         until(shared, timeout_s, lambda: [(m.name, sorted(m.assignment), m.events) for m in self.members])
         return time.monotonic() - began
 
-    def wait_read(self, values: Sequence[str], timeout_s: float = 20.0) -> None:
+    def wait_read(self, values: Sequence[str], timeout_s: float = 60.0) -> None:
         """Wait until all of these have been read."""
 
         def complete() -> bool:

@@ -67,4 +67,4 @@ def check_all_committed(crowd: Crowd, sessions: Sessions) -> None:
     def committed() -> dict[Partition, int]:
         return {where: each.offset for where, each in sessions.group_offsets(group).items()}
 
-    until(lambda: committed() == crowd.ends, 5.0, lambda: (committed(), crowd.ends))
+    until(lambda: committed() == crowd.ends, 40.0, lambda: (committed(), crowd.ends))

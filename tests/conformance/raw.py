@@ -52,7 +52,7 @@ def batches(bootstrap: str, topic: str, partition: int, offset: int = 0) -> list
             offset = page[-1].last_offset + 1
 
 
-def wait_for_ends(bootstrap: str, topic: str, ends: Mapping[int, int], timeout_s: float = 10.0) -> None:
+def wait_for_ends(bootstrap: str, topic: str, ends: Mapping[int, int], timeout_s: float = 40.0) -> None:
     """Return once each partition holds records up to its end: acks=0 tells nobody when that is."""
     deadline = time.monotonic() + timeout_s
     waiting = dict(ends)

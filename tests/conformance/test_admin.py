@@ -195,7 +195,7 @@ def _code_of(action: Callable[[], object]) -> int:
     return 0
 
 
-def _eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> None:
+def _eventually(holds: Callable[[], bool], timeout_s: float = 40.0) -> None:
     """Poll: metadata reaches a broker of Apache Kafka a moment after the controller's answer."""
     deadline = time.monotonic() + timeout_s
     while not holds():

@@ -56,7 +56,7 @@ def test_who_comes_after_goes_on_where_the_commit_was(name: str, crowd: Crowd, d
     crowd.wait_shared()
     late = crowd.write(1)
     crowd.wait_read(late)
-    until(lambda: _has_read(second, late + uncommitted), 10.0, lambda: second.records)
+    until(lambda: _has_read(second, late + uncommitted), 40.0, lambda: second.records)
 
     assert Counter(seen.value for seen in second.records) == Counter(late + uncommitted)
     crowd.close()
@@ -76,11 +76,11 @@ def test_a_group_without_offsets_begins_where_it_is_told(name: str, crowd: Crowd
     early = crowd.write(2)
     earliest = drive(name).member(crowd.terms(group=f"e-{crowd.topic}", reset="earliest"))
     latest = drive(name).member(crowd.terms(group=f"l-{crowd.topic}", reset="latest"))
-    until(lambda: _has_read(earliest, early), 10.0, lambda: earliest.records)
-    until(lambda: _owns(latest, crowd), 10.0, lambda: latest.events)
+    until(lambda: _has_read(earliest, early), 40.0, lambda: earliest.records)
+    until(lambda: _owns(latest, crowd), 40.0, lambda: latest.events)
     # A member has no position until it has asked for the end, which no client tells us of.
     late = crowd.write(2)
-    until(lambda: _has_read(earliest, late), 10.0, lambda: earliest.records)
+    until(lambda: _has_read(earliest, late), 40.0, lambda: earliest.records)
     latest.look()
 
     assert not {seen.value for seen in latest.records} & set(early)
@@ -97,7 +97,7 @@ def test_a_group_without_offsets_may_refuse_to_begin(name: str, crowd: Crowd, dr
         member.look()
         return member.error is not None
 
-    until(refused, 10.0, lambda: (member.events, member.records))
+    until(refused, 40.0, lambda: (member.events, member.records))
     assert not member.records
     member.close()
 
@@ -132,7 +132,7 @@ def _wait_committed(crowd: Crowd, drive: Drive, name: str) -> None:
         found = drive("kafka-clients").group_offsets(group)
         return {where: each.offset for where, each in found.items()}
 
-    until(lambda: committed() == crowd.ends, 10.0, lambda: (name, committed(), crowd.ends))
+    until(lambda: committed() == crowd.ends, 40.0, lambda: (name, committed(), crowd.ends))
 
 
 def _wait_read(name: str, member: Member, values: list[str]) -> None:

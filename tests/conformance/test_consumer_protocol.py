@@ -151,7 +151,7 @@ def _wait_stable(drive: Drive, crowd: Crowd, kind: str) -> None:
         seen: list[str] = found[1:]
         return seen
 
-    until(lambda: listed() == [kind, "Stable"], 5.0, listed)
+    until(lambda: listed() == [kind, "Stable"], 40.0, listed)
 
 
 def _wait_failed(member: Member, code: int) -> None:
@@ -159,7 +159,7 @@ def _wait_failed(member: Member, code: int) -> None:
         member.look()
         return member.error is not None
 
-    until(failed, 15.0, lambda: (member.assignment, member.events))
+    until(failed, 40.0, lambda: (member.assignment, member.events))
     assert member.error is not None
     assert member.error[0] in (code, FATAL), member.error
 
@@ -172,4 +172,4 @@ def _wait_topics(members: list[Member], topics: set[str]) -> None:
         return sorted(partition for member in members for partition in member.assignment)
 
     expected = sorted((topic, number) for topic in topics for number in (0, 1))
-    until(lambda: owned() == expected, 25.0, lambda: (owned(), expected))
+    until(lambda: owned() == expected, 40.0, lambda: (owned(), expected))

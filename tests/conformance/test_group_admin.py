@@ -32,7 +32,7 @@ def test_a_group_is_listed_and_described(name: str, way: Way, crowd: Crowd, driv
     group = crowd.terms().group
     admin = drive(name)
 
-    until(lambda: admin.call("describe_group", group=group)["state"] == "Stable", 10.0, lambda: group)
+    until(lambda: admin.call("describe_group", group=group)["state"] == "Stable", 40.0, lambda: group)
     described = admin.call("describe_group", group=group)
     shares: list[list[list[object]]] = [member["partitions"] for member in described["members"]]
     owned = [sorted(map(list, member.assignment)) for member in crowd.members]
@@ -42,7 +42,7 @@ def test_a_group_is_listed_and_described(name: str, way: Way, crowd: Crowd, driv
     assert listed[1:] in ([TYPES[way], "Stable"], ["", ""]), listed
 
     crowd.close()
-    until(lambda: admin.call("describe_group", group=group)["state"] == "Empty", 10.0, lambda: group)
+    until(lambda: admin.call("describe_group", group=group)["state"] == "Empty", 40.0, lambda: group)
 
 
 @pytest.mark.parametrize("name", able("change_groups"))

@@ -39,7 +39,7 @@ def test_a_second_member_of_the_same_instance_fences_the_first(name: str, crowd:
         first.look()
         return first.error is not None
 
-    until(fenced, 15.0, lambda: (first.assignment, first.events))
+    until(fenced, 40.0, lambda: (first.assignment, first.events))
     assert first.error is not None
     assert first.error[0] in (FENCED_INSTANCE_ID, FATAL), first.error
     crowd.drop(first)

@@ -125,13 +125,13 @@ def test_a_second_producer_of_the_same_id_fences_the_first(name: str, out: Topic
 def test_a_transaction_that_takes_too_long_is_aborted(
     name: str, out: Topic, writer: Client, drive: Drive
 ) -> None:
-    work = drive(name).transactor(f"tx-{out.name}", timeout_ms=1_000)
+    work = drive(name).transactor(f"tx-{out.name}", timeout_ms=5_000)
     work.begin()
     work.send(out.name, _spread(["too late"]))
     writer.produce(out.name, [Record(0, None, b"after it")], How())
 
     assert out.committed == []
-    until(lambda: out.committed == ["after it"], 10.0, lambda: (out.committed, out.everything))
+    until(lambda: out.committed == ["after it"], 30.0, lambda: (out.committed, out.everything))
     assert _code(work.commit) != 0
     assert out.committed == ["after it"]
 
@@ -177,7 +177,7 @@ def test_transactions_are_listed_and_described(name: str, out: Topic, drive: Dri
         return _state(seen["state"]), seen["partitions"]
 
     # A commit is answered once it is decided; markers are written after that.
-    until(lambda: ended() == ("completecommit", []), 5.0, ended)
+    until(lambda: ended() == ("completecommit", []), 40.0, ended)
     work.close()
 
 
@@ -296,7 +296,7 @@ def _wait_values(member: Member, values: list[str]) -> None:
         member.look()
         return sorted(seen.value for seen in member.records)
 
-    until(lambda: read() == values, 10.0, lambda: (member.records, values))
+    until(lambda: read() == values, 40.0, lambda: (member.records, values))
 
 
 def _state(name: str) -> str:

@@ -24,7 +24,7 @@ def values_of(bootstrap: str, topic: str, partitions: int, isolation: Isolation)
     )
     found: list[str] = []
     waiting = set(range(partitions))
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + 60.0
     try:
         consumer.assign([_kafka.TopicPartition(topic, each, _kafka.OFFSET_BEGINNING) for each in waiting])
         while waiting:

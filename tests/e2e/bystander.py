@@ -50,7 +50,7 @@ class Bystander:
 
     def _wait_for_one_more(self) -> None:
         goal = self._written + 1
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while self._written < goal:
             if self._failure is not None:
                 raise self._failure

@@ -96,7 +96,7 @@ class Load:
         if error is None:
             self.acked[message.partition(), message.offset()] = message.value()
 
-    def wait_for_acks(self, count: int, timeout_s: float = 20.0) -> None:
+    def wait_for_acks(self, count: int, timeout_s: float = 60.0) -> None:
         """Return once `count` more records have been acknowledged."""
         goal = len(self.acked) + count
         deadline = time.monotonic() + timeout_s
