@@ -246,7 +246,7 @@ def _is_served(broker: brokers.BrokerProcess, source: str) -> bool:
 
 
 def _eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)

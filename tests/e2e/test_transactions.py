@@ -191,7 +191,7 @@ def test_a_producer_that_is_gone_holds_readers_up_no_longer_than_its_timeout(bro
     (message,) = take(consumer, 1)
 
     assert message.value() == b"behind"
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 40
     consumer.close()
 
 
