@@ -4,6 +4,7 @@ Nothing here knows Arrow: a column is its buffers. Numbers are in the machine's 
 bitmap has a bit for each row, the lowest first, and is None where no row is null.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from everlog.ports.files import Buffer
@@ -128,6 +129,15 @@ class Keyless(NamedTuple):
     run_rows: int
     run_at: int = 0
     """How many rows went before."""
+
+    def runs(self, rows: int) -> Iterator[tuple[int, int, int]]:
+        """Yield where each of so many rows without a key goes: a partition, its first row, and the end."""
+        start = 0
+        while start < rows:
+            turn, done = divmod(self.run_at + start, self.run_rows)
+            end = min(rows, start + self.run_rows - done)
+            yield self.partitions[turn % len(self.partitions)], start, end
+            start = end
 
 
 class Routed(NamedTuple):

@@ -38,6 +38,9 @@ typedef struct {
  * the partition that it asks for, NO_PARTITION if it does not get that far. */
 static int64_t choose(router *from, int32_t *chosen, int64_t *counts, int64_t *wrong)
 {
+    /* The partition whose turn it is, and how many rows it has left: a division a row would cost more than all else. */
+    int64_t turn = from->run_at / from->run_rows % from->keyless_count;
+    int64_t left = from->run_rows - from->run_at % from->run_rows;
     for (int64_t at = 0; at < from->rows; at++) {
         const uint8_t *key;
         int64_t bytes = -1;
@@ -54,8 +57,12 @@ static int64_t choose(router *from, int32_t *chosen, int64_t *counts, int64_t *w
         } else if (bytes >= 0) {
             partition = (int32_t)((murmur2(key, bytes) & 0x7FFFFFFF) % (uint32_t)from->partition_count);
         } else {
-            partition = load_int32(from->keyless, from->run_at / from->run_rows % from->keyless_count);
+            partition = load_int32(from->keyless, turn);
             from->run_at++;
+            if (--left == 0) {
+                left = from->run_rows;
+                turn = turn + 1 == from->keyless_count ? 0 : turn + 1;
+            }
         }
         chosen[at] = partition;
         counts[partition]++;

@@ -258,6 +258,25 @@ def test_rows_go_where_they_ask_else_by_key_else_in_turn(
 
 
 @both_twins
+@settings(max_examples=80, deadline=None)
+@given(rows=st.integers(1, 90), run_rows=st.integers(1, 30), run_at=st.integers(0, 1 << 31))
+def test_runs_of_rows_without_keys_are_where_the_rows_go(
+    twin: ModuleType, rows: int, run_rows: int, run_at: int
+) -> None:
+    keyless = Keyless((2, 0), run_rows, run_at)
+    routed = twin.route_rows(rows, None, None, 3, keyless)
+
+    by_partition: list[list[int]] = [[], [], []]
+    for partition, start, end in keyless.runs(rows):
+        by_partition[partition].extend(range(start, end))
+    order = list(memoryview(routed.order).cast("i"))
+    assert [
+        order[begin:end] for begin, end in zip((0, *routed.ends), routed.ends, strict=False)
+    ] == by_partition
+    assert routed.run_at == run_at + rows
+
+
+@both_twins
 @pytest.mark.parametrize("partition", [-1, 3, 1 << 30])
 def test_a_partition_that_does_not_exist_is_refused_by_row(twin: ModuleType, partition: int) -> None:
     with pytest.raises(ValueError, match=f"row 1: partition {partition}, expected 0 to 2"):

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from everlog.client.core.accumulator import RECORD_OVERHEAD, Accumulator, HeaderPairs, TopicQueues
+from everlog.client.core.column_intake import ColumnIntake
 from everlog.client.core.delivery import BulkDelivery, Delivery, OnDelivery
 from everlog.client.core.errors import Closed, TimedOut, TransactionMisused
 from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
@@ -44,6 +45,7 @@ class Producer:
         self.link = ClusterLink(self.settings)
         self.accumulator = Accumulator(self.settings, threading.Lock(), time.monotonic, self._rouse)
         self.intake = RecordIntake(self.settings, self.accumulator)
+        self.column_intake = ColumnIntake(self.settings)
         self.sender = Sender(self.link, self.settings, self.accumulator)
         self.session: TransactionSession | None = None
         if self.settings.transactional_id is not None:
@@ -75,9 +77,7 @@ class Producer:
         Waits, for `max_block_ms` at most, while nothing is known of the topic or the buffer is full. The
         timestamp is in milliseconds since 1970, by default now.
         """
-        self._check_open()
-        if self.session is not None:
-            self.session.core.check_open("send")
+        self._check_sending("send")
         value, key = self.intake.serialize(value, key)
         deadline = time.monotonic() + self.settings.max_block_ms / 1000
         queues = self.intake.topics.get(topic)
@@ -90,6 +90,33 @@ class Producer:
         if on_delivery is not None:
             delivery.notify(on_delivery)
         return delivery
+
+    async def send_arrow(
+        self, topic: str, table: Any, *, columns: Mapping[str, str] | None = None
+    ) -> BulkDelivery:
+        """Take the rows of an Arrow table as records and return their delivery, which can be awaited.
+
+        `table` is a pyarrow Table or RecordBatch, or a frame of pandas or Polars, a relation of DuckDB or
+        anything else with Arrow's C stream. It has a column `value`, and if need be `key`, `headers`,
+        `timestamp` and `partition`; `columns={"value": "body"}` takes others. Serializers do not apply.
+
+        Waits for room as `send` does, between batches: a table of any size takes little memory beside
+        itself. TypeError or ValueError names a column that will not do, before anything is sent.
+
+        >>> delivery = await producer.send_arrow("orders", pyarrow.table({"value": ["pizza", "pasta"]}))
+        >>> [(batch.partition, batch.base_offset, batch.record_count) for batch in await delivery]
+        [(0, 0, 2)]
+        """
+        self._check_sending("send_arrow")
+        queues = self.intake.topics.get(topic) or await self.open_topic(topic)
+        batches = self.column_intake.batches(queues, table, columns, time.time_ns() // 1_000_000)
+        added: list[PendingBatch] = []
+        # On a thread: a batch takes as long as many turns of the loop, and whoever makes the table may wait.
+        while (made := await asyncio.to_thread(next, batches, None)) is not None:
+            await self._room(made[1].size_bytes, time.monotonic() + self.settings.max_block_ms / 1000)
+            self._check_sending("send_arrow")
+            added += self.accumulator.add_batches(queues, [made])
+        return BulkDelivery(added)
 
     async def add_batches(self, topic: str, batches: Sequence[tuple[int, BatchBuffer]]) -> BulkDelivery:
         """Take batches that are made already, each with its partition. Waits for room as `send` does."""
@@ -224,6 +251,11 @@ class Producer:
                 await room
         except TimeoutError:
             raise no_room(self.settings.max_block_ms, self.settings.buffer_memory) from None
+
+    def _check_sending(self, what: str) -> None:
+        self._check_open()
+        if self.session is not None:
+            self.session.core.check_open(what)
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -6,6 +6,7 @@ for room between them.
 
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from everlog.client.core.accumulator import TopicQueues
@@ -28,6 +29,8 @@ class ColumnIntake:
 
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
+        self._can_choose = settings.partitioner in (MURMUR2, ROUND_ROBIN)
+        self._goes_by_key = settings.partitioner == MURMUR2 and not settings.partitioner_ignore_keys
         self._rows_without_key: dict[str, int] = {}
 
     def batches(
@@ -40,7 +43,7 @@ class ColumnIntake:
         """
         schema, given = record_batches(table)
         reader = TableReader(schema, columns)
-        if self._settings.partitioner not in (MURMUR2, ROUND_ROBIN) and not reader.has_partitions:
+        if not self._can_choose and not reader.has_partitions:
             raise _no_partitioner()
         piece_bytes = min(_MAX_PIECE_BYTES, topic.batch_limit * len(topic.queues) * _PIECE_BATCHES)
         return (
@@ -50,48 +53,67 @@ class ColumnIntake:
         )
 
     def _batches_of(self, topic: TopicQueues, rows: RowColumns) -> Iterator[tuple[int, BatchBuffer]]:
-        order, ends = self._route(topic, rows)
-        starts = [0, *ends[:-1]]
         row_bytes = max(1, rows.size_bytes // rows.source.rows)
-        limit = topic.batch_limit - HEADER_BYTES
-        # In turn, so that all partitions are served while the first batches are on their way.
-        lines = [
-            (partition, start, end, _even_share(end - start, row_bytes, limit))
-            for partition, (start, end) in enumerate(zip(starts, ends, strict=True))
-            if end > start
-        ]
-        while lines:
-            left: list[tuple[int, int, int, int]] = []
-            for partition, start, end, share in lines:
-                encoded = encode_rows(rows.source, order, start, min(end, start + share), limit, HEADER_BYTES)
-                batch = ColumnBatch(encoded, encoded.next - start)
-                if batch.size_bytes > topic.batch_limit:
-                    raise _too_large(topic, partition, batch.size_bytes)
-                batch.pack(self._settings.codec, self._settings.compression_level)
-                # It does all that is asked of a batch which is closed.
-                yield partition, cast(BatchBuffer, batch)
-                if encoded.next < end:
-                    left.append((partition, encoded.next, end, share))
-            lines = left
-
-    def _route(self, topic: TopicQueues, rows: RowColumns) -> tuple[bytearray, tuple[int, ...]]:
-        settings, source = self._settings, rows.source
-        by_key = settings.partitioner == MURMUR2 and not settings.partitioner_ignore_keys
-        if settings.partitioner not in (MURMUR2, ROUND_ROBIN) and (
-            rows.partition is None or rows.partition.validity is not None
-        ):
-            raise _no_partitioner()
-        row_bytes = max(1, rows.size_bytes // source.rows)
         keyless = Keyless(
             tuple(topic.led),
             max(1, (topic.batch_limit - HEADER_BYTES) // row_bytes),
             self._rows_without_key.get(topic.name) or random.randrange(1 << 30),
         )
-        order, ends, run_at = route_rows(
-            source.rows, source.key if by_key else None, rows.partition, len(topic.queues), keyless
-        )
+        if rows.partition is None and (rows.source.key is None or not self._goes_by_key):
+            self._rows_without_key[topic.name] = keyless.run_at + rows.source.rows
+            for partition, start, end in keyless.runs(rows.source.rows):
+                line = _Line(partition, start, end, end - start)
+                while line.start < line.end:
+                    yield self._batch(topic, rows, None, line)
+            return
+        order, lines = self._routed(topic, rows, keyless, row_bytes)
+        # In turn, so that all partitions are served while the first batches are on their way.
+        while lines:
+            for line in lines:
+                yield self._batch(topic, rows, order, line)
+            lines = [line for line in lines if line.start < line.end]
+
+    def _routed(
+        self, topic: TopicQueues, rows: RowColumns, keyless: Keyless, row_bytes: int
+    ) -> tuple[bytearray, list["_Line"]]:
+        if not self._can_choose and (rows.partition is None or rows.partition.validity is not None):
+            raise _no_partitioner()
+        key = rows.source.key if self._goes_by_key else None
+        order, ends, run_at = route_rows(rows.source.rows, key, rows.partition, len(topic.queues), keyless)
         self._rows_without_key[topic.name] = run_at
-        return order, ends
+        limit = topic.batch_limit - HEADER_BYTES
+        lines = [
+            _Line(partition, start, end, _even_share(end - start, row_bytes, limit))
+            for partition, (start, end) in enumerate(zip((0, *ends[:-1]), ends, strict=True))
+            if end > start
+        ]
+        return order, lines
+
+    def _batch(
+        self, topic: TopicQueues, rows: RowColumns, order: bytearray | None, line: "_Line"
+    ) -> tuple[int, BatchBuffer]:
+        """Make one batch of the next rows of a line."""
+        limit = topic.batch_limit - HEADER_BYTES
+        stop = min(line.end, line.start + line.share)
+        encoded = encode_rows(rows.source, order, line.start, stop, limit, HEADER_BYTES)
+        batch = ColumnBatch(encoded, encoded.next - line.start)
+        if batch.size_bytes > topic.batch_limit:
+            raise _too_large(topic, line.partition, batch.size_bytes)
+        batch.pack(self._settings.codec, self._settings.compression_level)
+        line.start = encoded.next
+        # It does all that is asked of a batch which is closed.
+        return line.partition, cast(BatchBuffer, batch)
+
+
+@dataclass(slots=True)
+class _Line:
+    """Rows of one partition that wait to be made into batches: places in the order, or rows as they come."""
+
+    partition: int
+    start: int
+    end: int
+    share: int
+    """How many rows each batch gets, if they fit."""
 
 
 def _even_share(rows: int, row_bytes: int, limit: int) -> int:
