@@ -14,7 +14,7 @@ from everlog.client.core.acl_admin import (
     read_acls_created,
     read_acls_deleted,
 )
-from everlog.client.core.outcomes import all_done
+from everlog.client.core.outcomes import ItemsRefused, all_done
 from everlog.client.core.quota_admin import (
     QuotaEntity,
     alter_quotas_request,
@@ -29,6 +29,7 @@ from everlog.client.core.scram_admin import (
     ScramUpsert,
     alter_scram_request,
     describe_scram_request,
+    once_a_user,
     read_scram_altered,
     read_scram_users,
 )
@@ -89,9 +90,20 @@ class SecurityCalls(AdminDesk):
             for change in wanted
             if isinstance(change, ScramUpsert) and change.salt is None
         }
+        outcomes: dict[str, Refused | None] = {change.user: None for change in wanted}
+        for lot in once_a_user(wanted):
+            try:
+                await self._alter_scram_lot(lot, salts)
+            except ItemsRefused as error:
+                outcomes.update(error.errors)
+        all_done(outcomes)
+
+    async def _alter_scram_lot(
+        self, lot: Mapping[str, ScramUpsert | ScramDeletion], salts: Mapping[ScramUpsert, bytes]
+    ) -> None:
         await self._each_at_any(
-            (change.user for change in wanted),
-            lambda left: alter_scram_request([change for change in wanted if change.user in left], salts),
+            lot,
+            lambda left: alter_scram_request([lot[user] for user in left], salts),
             AlterUserScramCredentialsResponse,
             read_scram_altered,
         )

@@ -11,7 +11,7 @@ from everlog.client.core.outcomes import all_done
 from everlog.client.core.txn_admin import (
     NO_FILTER,
     ActiveProducer,
-    Fenced,
+    FencedProducer,
     Transaction,
     TransactionListing,
     abort_marker_request,
@@ -83,7 +83,7 @@ class TransactionCalls(AdminDesk):
         found = await asyncio.gather(*(one(transactional_id) for transactional_id in wanted))
         return all_done(dict(zip(wanted, found, strict=True)))
 
-    async def fence_producer(self, transactional_id: str) -> Fenced:
+    async def fence_producer(self, transactional_id: str) -> FencedProducer:
         """Abort what a transactional id has open and shut its producer out; returns once that is done."""
         transaction = await self.describe_transaction(transactional_id)
         answer = await self._at_coordinator(

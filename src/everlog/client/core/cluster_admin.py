@@ -121,12 +121,7 @@ def update_features_request(
 ) -> UpdateFeaturesRequest:
     """Ask for features to have other levels; 0 takes one out of use."""
     updates = [
-        FeatureUpdateKey(
-            feature=name,
-            max_version_level=level,
-            allow_downgrade=upgrade is not FeatureUpgrade.UPGRADE,
-            upgrade_type=upgrade,
-        )
+        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade)
         for name, level in levels.items()
     ]
     return UpdateFeaturesRequest(timeout_ms=timeout_ms, feature_updates=updates, validate_only=validate_only)

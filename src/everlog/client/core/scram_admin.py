@@ -65,6 +65,20 @@ class ScramCredential:
     iterations: int
 
 
+def once_a_user(
+    changes: Iterable[ScramUpsert | ScramDeletion],
+) -> list[dict[str, ScramUpsert | ScramDeletion]]:
+    """Changes in lots, in each of which no user has two: brokers take but one of each in a request."""
+    lots: list[dict[str, ScramUpsert | ScramDeletion]] = []
+    for change in changes:
+        lot = next((each for each in lots if change.user not in each), None)
+        if lot is None:
+            lots.append({change.user: change})
+        else:
+            lot[change.user] = change
+    return lots
+
+
 def salted_password(password: str, mechanism: ScramMechanism, salt: bytes, iterations: int) -> bytes:
     """What brokers keep in place of a password: Hi() of RFC 5802, which is PBKDF2."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)

@@ -78,7 +78,7 @@ class ActiveProducer:
 
 
 @dataclass(frozen=True, slots=True)
-class Fenced:
+class FencedProducer:
     """The id and epoch that a transactional id has now; whoever holds an earlier epoch can write no more."""
 
     producer_id: int
@@ -149,11 +149,11 @@ def fence_request(transaction: Transaction) -> InitProducerIdRequest:
     )
 
 
-def read_fenced(response: InitProducerIdResponse, transactional_id: str) -> Fenced:
+def read_fenced(response: InitProducerIdResponse, transactional_id: str) -> FencedProducer:
     """The new id and epoch; Refused if the transaction could not be aborted."""
     if response.error_code != ErrorCode.NONE:
         raise _refusal(response.error_code, transactional_id)
-    return Fenced(response.producer_id, response.producer_epoch)
+    return FencedProducer(response.producer_id, response.producer_epoch)
 
 
 def describe_producers_request(places: Iterable[TopicPartition]) -> DescribeProducersRequest:

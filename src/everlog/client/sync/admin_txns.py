@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from everlog.client.core.txn_admin import ActiveProducer, Fenced, Transaction, TransactionListing
+from everlog.client.core.txn_admin import ActiveProducer, FencedProducer, Transaction, TransactionListing
 from everlog.client.sync.admin_desk import AdminDesk
 from everlog.model.topics import TopicPartition
 
@@ -32,7 +32,7 @@ class TransactionCalls(AdminDesk):
         """Transactional ids: their producers, and the transactions that they have open."""
         return self._run(self._admin.describe_transactions(transactional_ids))
 
-    def fence_producer(self, transactional_id: str) -> Fenced:
+    def fence_producer(self, transactional_id: str) -> FencedProducer:
         """Abort what a transactional id has open and shut its producer out; returns once that is done."""
         return self._run(self._admin.fence_producer(transactional_id))
 
