@@ -57,7 +57,8 @@ class Portal:
             return await work
 
         try:
-            future = asyncio.run_coroutine_threadsafe(carry_out(), self.loop)
+            loop = self.loop
+            future = asyncio.run_coroutine_threadsafe(carry_out(), loop)
         except BaseException:
             work.close()
             raise
