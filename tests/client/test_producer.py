@@ -250,9 +250,9 @@ def test_callbacks_are_called_on_the_network_thread_in_order(bootstrap: str, new
             threads.add(threading.get_ident())
             told.append(metadata.offset)  # type: ignore[attr-defined]
 
-        for number in range(100):
-            producer.send(topic, b"%d" % number, on_delivery=note)
-    assert told == list(range(100))
+        for number in range(3000):
+            producer.send(topic, b"%0100d" % number, on_delivery=note)
+    assert told == list(range(3000))
     assert threading.get_ident() not in threads
 
 

@@ -69,7 +69,7 @@ class Delivery:
 
     def notify(self, on_delivery: OnDelivery) -> None:
         """Call this with the outcome, as `send(…, on_delivery=…)` does."""
-        self._batch.when_done(lambda: self.tell(on_delivery))
+        self._batch.notify(self, on_delivery)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self._batch.is_done:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from everlog.client.core.producer_identity import ProducerIdentity
 from everlog.model.errors import EverlogError
@@ -21,6 +21,14 @@ _log = logging.getLogger("everlog.producer")
 
 NOBODY = ProducerIdentity()
 """Who sends without idempotence."""
+
+
+class Told(Protocol):
+    """A delivery, as far as its batch knows it."""
+
+    def tell(self, on_delivery: Callable[..., object]) -> None:
+        """Call this with the outcome, which is known."""
+        ...
 
 
 class PendingBatch:
@@ -144,16 +152,21 @@ class PendingBatch:
                 return
         _run(callback)
 
+    def notify(self, delivery: "Told", on_delivery: Callable[..., object]) -> None:
+        """Have a record's delivery tell what becomes of it; in the order of the records."""
+        with self._lock:
+            if not self.is_done:
+                self.notices += (delivery, on_delivery)
+                return
+        _run(partial(delivery.tell, on_delivery))
+
     def deliver(self, base_offset: int, append_time: int) -> None:
         """The broker has it."""
-        self.base_offset = base_offset
-        self.append_time = append_time
-        self._finish()
+        self._finish(base_offset, append_time, None)
 
     def fail(self, error: EverlogError) -> None:
         """It will not be delivered."""
-        self.error = error
-        self._finish()
+        self._finish(UNKNOWN_OFFSET, -1, error)
 
     def divide(self) -> tuple["PendingBatch", "PendingBatch"]:
         """Split it in two, sequence numbers included, for a broker that finds it too large."""
@@ -181,10 +194,13 @@ class PendingBatch:
         self.charged_bytes = 0
         return self.parts
 
-    def _finish(self) -> None:
+    def _finish(self, base_offset: int, append_time: int, error: EverlogError | None) -> None:
         with self._lock:
             if self.is_done:
                 return
+            self.base_offset = base_offset
+            self.append_time = append_time
+            self.error = error
             self.is_done = True
             self.buffer = self.encoded = None
             event, self._event = self._event, None
@@ -198,7 +214,7 @@ class PendingBatch:
             _run(partial(delivery.tell, on_delivery))
         parent = self._parent
         if parent is not None and parent.parts is not None and all(part.is_done for part in parent.parts):
-            parent._finish()
+            parent._finish(UNKNOWN_OFFSET, -1, None)
 
 
 def _run(callback: Callable[[], None]) -> None:

@@ -92,6 +92,7 @@ def test_callbacks_are_called_once_in_order_and_at_once_if_it_is_late() -> None:
     batch.deliver(7, -1)
     batch.fail(EverlogError("too late"))
     assert told == [True, (RecordMetadata("orders", 2, 7, 5), None)]
+    assert delivery.exception() is None
     delivery.add_done_callback(lambda done: told.append("late"))
     assert told[-1] == "late"
 
