@@ -95,7 +95,7 @@ def _sample(course: Course, scenario: Scenario, kind: Kind, warm: dict[str, Brok
 
 
 def _launch(course: Course, kind: Kind) -> Broker:
-    port = _free_port_pair()
+    port = free_port_pair()
     cpu = 0 if course.plan.split_cpus else None
     return Broker(kind, port, course.directory / f"{kind.name}-{port}", cpu)
 
@@ -112,7 +112,7 @@ def _warm_up(stage: Stage) -> None:
         stage.measure(ConsumeJob(port, topic.name, str(topic.topic_id), 1, 2, 1, 1 << 40, seconds))
 
 
-def _free_port_pair() -> int:
+def free_port_pair() -> int:
     """A port that is free together with the one after it, which Kafka's controller takes."""
     while True:
         with socket.socket() as first, socket.socket() as second:
