@@ -168,6 +168,9 @@ class Accumulator:
                 raise self.closed
             for partition, buffer in batches:
                 queue = topic.queues[partition]
+                if queue.waiting:
+                    # What is sent after these may not go into a batch that leaves before them.
+                    self._count(queue, queue.waiting[-1])
                 batch = self._enqueue(queue, buffer)
                 batch.count = buffer.count
                 batch.is_closed = True
