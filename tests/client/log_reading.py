@@ -72,3 +72,13 @@ def _stored(message: Any) -> Stored:
     return Stored(
         message.partition(), message.offset(), message.key(), message.value(), headers, timestamp, kind - 1
     )
+
+
+def committed_offset(bootstrap: str, group: str, topic: str, partition: int) -> int | None:
+    """The offset that a group has committed for a partition; None if it has none."""
+    consumer: Any = _kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        [found] = consumer.committed([_kafka.TopicPartition(topic, partition)], timeout=PATIENCE_S)
+        return found.offset if found.offset >= 0 else None
+    finally:
+        consumer.close()

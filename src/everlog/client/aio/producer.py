@@ -156,7 +156,7 @@ class Producer:
     async def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, for `timeout` seconds at most, and end. Closing twice is harmless.
 
-        What is not delivered by then fails with Closed.
+        What is not delivered by then fails with Closed. A transaction that is open is aborted.
         """
         if self._is_closed:
             return
@@ -164,12 +164,12 @@ class Producer:
         self._is_closed = True
         self.accumulator.close(Closed("this producer is closed"))
         try:
+            if self.session is not None:
+                await self.session.close(timeout)
             await self.sender.flush(timeout)
         except TimedOut:
             pass  # Each delivery that failed says so.
         finally:
-            if self.session is not None:
-                await self.session.close()
             await self.sender.close()
             await self.link.close()
 
@@ -185,36 +185,60 @@ class Producer:
     # Transactions (P5).
 
     async def init_transactions(self, timeout: float | None = None) -> None:
-        """Take over the transactional id, once, before the first transaction; who had it before is fenced."""
+        """Take over the transactional id, once, before the first transaction; who had it before is fenced.
+
+        What the last owner left open is aborted first. Like all calls of transactions it takes `timeout`
+        seconds at most, by default `max_block_ms`; after TimedOut it may be called again.
+        """
         await self._transactions().init(timeout)
 
-    async def begin_transaction(self) -> None:
+    async def begin_transaction(self, timeout: float | None = None) -> None:
         """Begin a transaction: what is sent from here on is seen as a whole or not at all."""
-        await self._transactions().begin()
+        await self._transactions().begin(timeout)
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
-        """Deliver all records of the transaction and commit it."""
+        """Deliver all records of the transaction and commit it.
+
+        TransactionFailed if a record could not be delivered: then only `abort_transaction` is left. After
+        TimedOut it may be called again; if the coordinator was asked already nothing else helps, as nobody
+        knows then what it has decided.
+        """
         await self._transactions().commit(timeout)
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
-        """Abort the transaction: readers of committed records never see it."""
+        """Abort the transaction: readers of committed records never see it.
+
+        Records that were not sent yet are dropped: their deliveries fail with TransactionAborted.
+        """
         await self._transactions().abort(timeout)
 
     async def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: GroupMetadata
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group_metadata: GroupMetadata,
+        timeout: float | None = None,
     ) -> None:
-        """Make a consumer's progress a part of the transaction."""
-        await self._transactions().add_offsets(offsets, group_metadata)
+        """Make a consumer's progress a part of the transaction: the offsets count once it is committed.
+
+        TransactionFailed if the group went on without the member that `group_metadata` names.
+        """
+        await self._transactions().add_offsets(offsets, group_metadata, timeout)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:
-        """Begin a transaction; commit it at the end of the block, or abort it if the block fails."""
-        await self.begin_transaction()
+        """Begin a transaction; commit it at the end of the block, or abort it if the block fails.
+
+        >>> async with producer.transaction():
+        ...     await producer.send("orders", b"pizza")
+        ...     await producer.send("payments", b"12 EUR")
+        """
+        session = self._transactions()
+        await session.begin()
         try:
             yield
-            await self.commit_transaction()
-        except BaseException:
-            await self.abort_transaction()
+            await session.commit()
+        except BaseException as error:
+            await session.give_up(error)
             raise
 
     def _transactions(self) -> TransactionSession:

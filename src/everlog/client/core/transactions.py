@@ -107,8 +107,9 @@ class Transactions:
         self.stage = Stage.IN_TRANSACTION
 
     def check_open(self, wish: str) -> None:
-        """Raise unless records and offsets may be added to a transaction now."""
-        self._allow(Stage.IN_TRANSACTION, wish=wish)
+        """Raise unless records and offsets may be added to a transaction now; any thread may ask."""
+        if self.stage is not Stage.IN_TRANSACTION:
+            self._allow(Stage.IN_TRANSACTION, wish=wish)
 
     def start_commit(self) -> None:
         """Take no more records; once all were delivered the end may be asked for. Again if not finished."""
@@ -269,6 +270,10 @@ class Transactions:
             return Turn.DONE
         if self.stage is Stage.ABORTING and code == ErrorCode.TRANSACTION_ABORTABLE:
             return Turn.AGAIN
+        if self.stage is Stage.COMMITTING and self._renews and code == ErrorCode.INVALID_TXN_STATE:
+            # It took too long and was aborted. That goes for our epoch, so an abort may bring the next one.
+            self._fail(self._refused(Asked.END, ErrorCode.INVALID_TXN_STATE))
+            return Turn.FAILED
         turn = self._read(Asked.END, [code])
         if turn is Turn.DONE:
             if self._renews:
@@ -322,8 +327,11 @@ class Transactions:
             return Turn.AGAIN
         if found is Meaning.ELSEWHERE:
             return Turn.ELSEWHERE
-        self._note(found, refusal(code, None, f"transactional id {self.transactional_id!r}, {asked.words}"))
+        self._note(found, self._refused(asked, code))
         return Turn.FAILED
+
+    def _refused(self, asked: Asked, code: ErrorCode) -> Refused:
+        return refusal(code, None, f"transactional id {self.transactional_id!r}, {asked.words}")
 
     def _note(self, found: Meaning, error: EverlogError) -> None:
         if found is Meaning.FENCED:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from everlog.client.core.coordinators import CoordinatorKind
-from everlog.client.core.errors import TimedOut, TransactionAborted
+from everlog.client.core.errors import Closed, TimedOut, TransactionAborted
 from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
 from everlog.client.core.producer_identity import ProducerIdentity
 from everlog.client.core.retry import Backoff
@@ -157,11 +157,19 @@ class TransactionSession:
         async with self._busy:
             await self._abort(deadline)
 
-    async def close(self) -> None:
-        """End what runs in the background; an open transaction is left to the coordinator's time-out."""
-        if self._adding is not None:
-            self._adding.cancel()
-            await asyncio.gather(self._adding, return_exceptions=True)
+    async def give_up(self, error: BaseException, timeout: float | None = None) -> None:
+        """Abort because of an error, if something is open; a failure of that is noted with the error."""
+        if self.core.stage not in (Stage.IN_TRANSACTION, Stage.FAILED, Stage.ABORTING):
+            return
+        try:
+            await self.abort(timeout)
+        except EverlogError as second:
+            error.add_note(f"the transaction was not aborted: {second}")
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Abort what is open. If that fails, the coordinator's time-out will do it."""
+        await self.give_up(Closed("the producer was closed"), timeout)
+        await self._stop_adding()
 
     # What the sender asks.
 
@@ -206,7 +214,7 @@ class TransactionSession:
                 f"the transaction of {self.core.transactional_id!r} was aborted before it was sent"
             )
         )
-        await self.close()
+        await self._stop_adding()
         await self._outbox.flush(self._left(deadline))
         await self._end(deadline)
 
@@ -215,6 +223,13 @@ class TransactionSession:
         await self._converse(Asked.END, core.end_request, EndTxnResponse, core.ended, deadline)
         if core.identity != before:
             self._outbox.adopt(core.identity)
+
+    async def _stop_adding(self) -> None:
+        if self._adding is not None and not self._adding.done():
+            # Whether the partitions were added is not known then.
+            self.core.lost()
+            self._adding.cancel()
+            await asyncio.gather(self._adding, return_exceptions=True)
 
     async def _add_partitions(self) -> None:
         """Add partitions until none waits; what fails shows in the state."""

@@ -351,6 +351,18 @@ def test_the_same_code_is_fatal_where_partitions_were_added() -> None:
     assert core.stage is Stage.FATAL
 
 
+def test_in_version_2_a_commit_of_what_took_too_long_can_still_be_aborted() -> None:
+    core = committing(V2)
+
+    assert core.ended(ended(C.INVALID_TXN_STATE)) is Turn.FAILED
+    with pytest.raises(TransactionFailed, match="INVALID_TXN_STATE"):
+        core.start_commit()
+    core.start_abort()
+    core.end_request()
+    assert core.ended(ended(epoch=1)) is Turn.DONE
+    assert core.identity == (9, 1)
+
+
 @pytest.mark.parametrize("version", [V1, V2])
 @pytest.mark.parametrize("code", [C.INVALID_PRODUCER_ID_MAPPING, C.UNKNOWN_PRODUCER_ID])
 def test_where_the_id_is_forgotten_an_abort_is_done_and_the_id_taken_anew(
