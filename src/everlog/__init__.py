@@ -1,13 +1,17 @@
 """Everlog: a replicated, append-only commit log that speaks the Kafka wire protocol.
 
 The clients are here as `everlog.Producer`, `everlog.Consumer` and `everlog.Admin`, with what they take and
-return; `everlog.aio` has them for asyncio. The rooms below and the direction in which they may import each
-other are in ARCHITECTURE.md. Nothing is imported before it is used, so that `import everlog` costs nothing.
+return; `everlog.aio` has them for asyncio. `everlog.Cluster` is a broker for a test or a notebook. The rooms
+below and the direction in which they may import each other are in ARCHITECTURE.md. Nothing is imported before
+it is used, so that `import everlog` costs nothing.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from everlog import admin as admin
+    from everlog import aio as aio
     from everlog.client import (
         Admin,
         AuthenticationFailed,
@@ -17,14 +21,17 @@ if TYPE_CHECKING:
         ConfigError,
         Consumer,
         ConsumerRecord,
+        DeadLetters,
         Delivery,
         DeserializationError,
         ErrorCode,
         EverlogError,
         Fenced,
         GroupMetadata,
+        ItemsRefused,
         LogTruncated,
         Misused,
+        NewTopic,
         NoOffset,
         OffsetAndMetadata,
         OffsetOutOfRange,
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
         Unsupported,
         Woken,
     )
+    from everlog.embedded.cluster import Cluster
 
 __version__ = "0.1.0"
 
@@ -53,17 +61,21 @@ __all__ = [
     "BatchMetadata",
     "BulkDelivery",
     "Closed",
+    "Cluster",
     "ConfigError",
     "Consumer",
     "ConsumerRecord",
+    "DeadLetters",
     "Delivery",
     "DeserializationError",
     "ErrorCode",
     "EverlogError",
     "Fenced",
     "GroupMetadata",
+    "ItemsRefused",
     "LogTruncated",
     "Misused",
+    "NewTopic",
     "NoOffset",
     "OffsetAndMetadata",
     "OffsetOutOfRange",
@@ -86,12 +98,17 @@ __all__ = [
 ]
 
 
+_MODULES = ("admin", "aio")
+"""Public modules, so that `everlog.aio.Producer` needs no import of its own."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"everlog.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from everlog import client
-
-    found = globals()[name] = getattr(client, name)
+    home = import_module("everlog.embedded.cluster" if name == "Cluster" else "everlog.client")
+    found = globals()[name] = getattr(home, name)
     return found
 
 

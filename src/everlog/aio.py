@@ -5,6 +5,7 @@ What they take and return is the same as for the blocking ones, and is in `everl
 
 from everlog.client.aio.admin import Admin
 from everlog.client.aio.consumer import Consumer
+from everlog.client.aio.dead_letters import DeadLetters
 from everlog.client.aio.producer import Producer
 
-__all__ = ["Admin", "Consumer", "Producer"]
+__all__ = ["Admin", "Consumer", "DeadLetters", "Producer"]

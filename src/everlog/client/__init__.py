@@ -34,8 +34,11 @@ if TYPE_CHECKING:
         Unsupported,
     )
     from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata, RebalanceListener
+    from everlog.client.core.outcomes import ItemsRefused
+    from everlog.client.core.topic_admin import NewTopic
     from everlog.client.sync.admin import Admin
     from everlog.client.sync.consumer import Consumer
+    from everlog.client.sync.dead_letters import DeadLetters
     from everlog.client.sync.producer import Producer
     from everlog.model.errors import ConfigError, ErrorCode, EverlogError, Refused
     from everlog.model.topics import TopicPartition
@@ -50,14 +53,17 @@ __all__ = [
     "ConfigError",
     "Consumer",
     "ConsumerRecord",
+    "DeadLetters",
     "Delivery",
     "DeserializationError",
     "ErrorCode",
     "EverlogError",
     "Fenced",
     "GroupMetadata",
+    "ItemsRefused",
     "LogTruncated",
     "Misused",
+    "NewTopic",
     "NoOffset",
     "OffsetAndMetadata",
     "OffsetOutOfRange",
@@ -88,14 +94,17 @@ _HOMES = {
     "ConfigError": "everlog.model.errors",
     "Consumer": "everlog.client.sync.consumer",
     "ConsumerRecord": "everlog.records.rows",
+    "DeadLetters": "everlog.client.sync.dead_letters",
     "Delivery": "everlog.client.core.delivery",
     "DeserializationError": "everlog.client.core.consumer_errors",
     "ErrorCode": "everlog.model.errors",
     "EverlogError": "everlog.model.errors",
     "Fenced": "everlog.client.core.errors",
     "GroupMetadata": "everlog.client.core.group_types",
+    "ItemsRefused": "everlog.client.core.outcomes",
     "LogTruncated": "everlog.client.core.consumer_errors",
     "Misused": "everlog.client.core.consumer_errors",
+    "NewTopic": "everlog.client.core.topic_admin",
     "NoOffset": "everlog.client.core.consumer_errors",
     "OffsetAndMetadata": "everlog.client.core.group_types",
     "OffsetOutOfRange": "everlog.client.core.consumer_errors",

@@ -13,14 +13,17 @@ PUBLIC = [
     "ConfigError",
     "Consumer",
     "ConsumerRecord",
+    "DeadLetters",
     "Delivery",
     "DeserializationError",
     "ErrorCode",
     "EverlogError",
     "Fenced",
     "GroupMetadata",
+    "ItemsRefused",
     "LogTruncated",
     "Misused",
+    "NewTopic",
     "NoOffset",
     "OffsetAndMetadata",
     "OffsetOutOfRange",
@@ -44,7 +47,7 @@ PUBLIC = [
 
 def test_the_public_names_are_these() -> None:
     assert sorted(client.__all__) == PUBLIC
-    assert sorted(everlog.__all__) == sorted([*PUBLIC, "__version__"])
+    assert sorted(everlog.__all__) == sorted([*PUBLIC, "Cluster", "__version__"])
 
 
 def test_each_public_name_is_there_and_the_same_in_both_places() -> None:
@@ -55,7 +58,7 @@ def test_each_public_name_is_there_and_the_same_in_both_places() -> None:
 def test_the_asyncio_face_has_the_same_clients() -> None:
     from everlog import aio
 
-    assert sorted(aio.__all__) == ["Admin", "Consumer", "Producer"]
+    assert sorted(aio.__all__) == ["Admin", "Consumer", "DeadLetters", "Producer"]
 
 
 def test_every_error_of_the_clients_is_an_everlog_error() -> None:
@@ -67,3 +70,9 @@ def test_importing_everlog_loads_none_of_its_rooms() -> None:
     code = "import sys, everlog; print([name for name in sys.modules if name.startswith('everlog.')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_public_modules_need_no_import_of_their_own() -> None:
+    code = "import everlog; print(everlog.aio.Producer.__module__, everlog.admin.NewTopic.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["everlog.client.aio.producer", "NewTopic"]

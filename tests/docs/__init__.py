@@ -1,0 +1,1 @@
+"""What the guides show is run."""
