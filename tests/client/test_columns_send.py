@@ -336,7 +336,7 @@ def test_p2_a_long_stream_of_rows_stays_within_buffer_memory(bootstrap: str, new
 
         def stream() -> Iterator[Any]:
             for start in range(0, rows, 1_000):
-                used.append(producer.metrics().buffer_used_bytes)
+                used.append(producer.metrics()["buffer_used_bytes"])
                 yield pa.record_batch(
                     {"value": [b"%09d" % i + b"x" * 91 for i in range(start, start + 1_000)]}
                 )
