@@ -166,7 +166,7 @@ class ClassicMember:
 
     def failed(self, now: Instant) -> None:
         """No answer came to the last step; it is sent again, to whoever coordinates then."""
-        if self.phase is Phase.LEAVING:
+        if self.phase is Phase.LEAVING and (self.is_away or self._has_given_up()):
             self._be_outside()  # The session runs out by itself.
         self._heartbeat_at = Instant(now + self._settings.retry_backoff_ms)
 
@@ -418,6 +418,7 @@ class ClassicMember:
         self._member_id = ""
         if self.phase is not Phase.LEAVING:
             return  # The application has come back meanwhile.
+        assert self.is_away or not self._owned, self._owned
         self.phase = Phase.OUTSIDE
         self._lead = None
         self._had = ((), NO_GENERATION)

@@ -145,10 +145,12 @@ class ConsumerMember:
         self._must_tell_everything = False
         if self.phase is Phase.JOINING:
             self.phase = Phase.MEMBER
-        if self.phase is not Phase.MEMBER:
-            return Advice.GO_ON  # On our way out, or fenced by the answer to a commit.
+        if self.phase is Phase.LOST:
+            return Advice.GO_ON  # The answer to a commit has told that we are fenced.
         self._member_id = answer.member_id or self._member_id
         self._epoch = answer.member_epoch
+        if self.phase is not Phase.MEMBER:
+            return Advice.GO_ON  # On our way out.
         if answer.assignment is not None:
             self._target = frozenset(
                 (topic.topic_id, partition)
@@ -162,7 +164,7 @@ class ConsumerMember:
 
     def failed(self, now: Instant) -> None:
         """No answer came to the last heartbeat: the next one says everything again."""
-        if self.phase is Phase.LEAVING:
+        if self.phase is Phase.LEAVING and (self.is_away or self._has_given_up()):
             self._be_outside()  # The session runs out by itself.
         self._must_tell_everything = True
         self._heartbeat_at = Instant(now + self._settings.retry_backoff_ms)
@@ -278,7 +280,7 @@ class ConsumerMember:
         known = ADVICE.get(code)
         if known is not None:
             return known
-        if self.phase is Phase.LEAVING:
+        if self.phase is Phase.LEAVING and (self.is_away or self._has_given_up()):
             self._be_outside()
             return Advice.GO_ON
         match code:
@@ -318,6 +320,7 @@ class ConsumerMember:
     def _be_outside(self) -> None:
         if self.phase is not Phase.LEAVING:
             return  # The application has come back meanwhile.
+        assert self.is_away or not self._owned, self._owned
         self.phase = Phase.OUTSIDE
         self._epoch = NO_GENERATION
         self._undescribed = frozenset()

@@ -137,7 +137,6 @@ class GroupSession:
         """
         if self._is_closed:
             raise Closed("this consumer is closed")
-        self._polled_at = self._time()
         if self._failure is not None:
             failure = self._failure
             if not (isinstance(failure, Refused) and failure.code in _FATAL):
@@ -147,9 +146,6 @@ class GroupSession:
             raise failure
         if not self._is_subscribed:
             return
-        if self._member.is_away:
-            self._member.come_back()
-            self._poke()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
             self._watch.start()
@@ -319,7 +315,14 @@ class GroupSession:
     # What the application does.
 
     async def _tell_all(self) -> None:
-        while (tell := self._member.to_tell()) is not None:
+        while True:
+            self._polled_at = self._time()
+            if self._member.is_away:  # Since before this poll, or because a listener took too long.
+                self._member.come_back()
+                self._poke()
+            tell = self._member.to_tell()
+            if tell is None:
+                return
             try:
                 await self._tell(tell)
             finally:
