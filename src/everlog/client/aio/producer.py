@@ -10,9 +10,10 @@ from typing import Any, Self, Unpack
 
 from everlog.client.core.accumulator import RECORD_OVERHEAD, Accumulator, HeaderPairs, TopicQueues
 from everlog.client.core.column_intake import ColumnIntake
+from everlog.client.core.consumer_arguments import OffsetLike, as_offsets
 from everlog.client.core.delivery import BulkDelivery, Delivery, OnDelivery
 from everlog.client.core.errors import Closed, TimedOut, TransactionMisused
-from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
+from everlog.client.core.group_types import GroupMetadata
 from everlog.client.core.metadata import Partition
 from everlog.client.core.pending_batch import PendingBatch
 from everlog.client.core.producer_metrics import ProducerMetrics
@@ -21,7 +22,6 @@ from everlog.client.core.record_intake import RecordIntake
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.sender import Sender
 from everlog.client.drive.transactions import TransactionSession
-from everlog.model.topics import TopicPartition
 from everlog.records.batch import HEADER_BYTES
 from everlog.records.rows import BatchBuffer
 
@@ -214,15 +214,16 @@ class Producer:
 
     async def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        offsets: Mapping[Any, OffsetLike],
         group_metadata: GroupMetadata,
         timeout: float | None = None,
     ) -> None:
         """Make a consumer's progress a part of the transaction: the offsets count once it is committed.
 
+        `offsets` has the offset to read next of each partition, `group_metadata` is the consumer's.
         TransactionFailed if the group went on without the member that `group_metadata` names.
         """
-        await self._transactions().add_offsets(offsets, group_metadata, timeout)
+        await self._transactions().add_offsets(as_offsets(offsets), group_metadata, timeout)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:

@@ -10,16 +10,16 @@ from typing import Any, Self, TypeVar, Unpack
 from everlog.client.aio.producer import Producer as AioProducer
 from everlog.client.aio.producer import no_room
 from everlog.client.core.accumulator import RECORD_OVERHEAD, HeaderPairs, TopicQueues
+from everlog.client.core.consumer_arguments import OffsetLike
 from everlog.client.core.delivery import BulkDelivery, Delivery, OnDelivery
 from everlog.client.core.errors import Closed
-from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
+from everlog.client.core.group_types import GroupMetadata
 from everlog.client.core.metadata import Partition
 from everlog.client.core.pending_batch import PendingBatch
 from everlog.client.core.producer_metrics import ProducerMetrics
-from everlog.client.core.producer_settings import ProducerOptions
+from everlog.client.core.producer_settings import ProducerOptions, ProducerSettings
 from everlog.client.core.record_intake import short_way_of
 from everlog.client.sync.portal import Portal
-from everlog.model.topics import TopicPartition
 from everlog.records.batch import HEADER_BYTES
 from everlog.records.rows import BatchBuffer
 
@@ -55,6 +55,11 @@ class Producer:
             if short_way is not None:
                 self._inner.accumulator.short_way = short_way
                 self.send = short_way.send  # type: ignore[method-assign]  # it takes and returns the same
+
+    @property
+    def settings(self) -> ProducerSettings:
+        """The settings it was made with."""
+        return self._inner.settings
 
     def send(
         self,
@@ -188,12 +193,13 @@ class Producer:
 
     def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        offsets: Mapping[Any, OffsetLike],
         group_metadata: GroupMetadata,
         timeout: float | None = None,
     ) -> None:
         """Make a consumer's progress a part of the transaction: the offsets count once it is committed.
 
+        `offsets` has the offset to read next of each partition, `group_metadata` is the consumer's.
         TransactionFailed if the group went on without the member that `group_metadata` names.
         """
         self._run(self._inner.send_offsets_to_transaction(offsets, group_metadata, timeout))
