@@ -214,7 +214,10 @@ def decode_response(
     api = _api(api_key)
     if api.key == ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
         api_version = 0
-    decode = _decoder(_message_type(api, "Response"), api_version)
+    key = api.key << 16 | api_version
+    decode = _response_decoders.get(key)
+    if decode is None:
+        decode = _response_decoders[key] = _decoder(_message_type(api, "Response"), api_version)
     try:
         correlation_id: int
         (correlation_id,) = _INT32.unpack_from(frame)
@@ -246,6 +249,7 @@ def decode_value(kind: type[_M], version: int, data: Records, max_elements: int 
 
 
 _request_decoders: dict[int, _Decoder] = {}
+_response_decoders: dict[int, _Decoder] = {}
 _decoders: dict[tuple[type[Message], int], _Decoder] = {}
 _encoders: dict[tuple[type[Message], int], _Encoder] = {}
 

@@ -134,7 +134,6 @@ class Pool:
     def _lost(self, connection: Connection, pace: _Pace, now: float) -> None:
         if connection.is_proven:
             pace.backoff.reset()
-            pace.not_before = 0.0
         else:
             # It opens and then serves nothing: an attempt that failed, only later.
             _slow_down(pace, now)

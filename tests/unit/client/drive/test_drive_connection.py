@@ -203,6 +203,22 @@ def test_a_broker_that_never_greets_is_given_up_in_time() -> None:
     assert error.retriable
 
 
+def test_an_opening_that_failed_leaves_no_connection_behind() -> None:
+    async def work() -> None:
+        hung_up = asyncio.Event()
+
+        async def behave(peer: Peer) -> None:
+            await peer.hang()
+            hung_up.set()
+
+        async with broker(behave) as mute:
+            with pytest.raises(TimedOut):
+                await connect(mute.address, socket_connection_setup_timeout_ms=50)
+            await hung_up.wait()
+
+    run(work())
+
+
 def test_nobody_listening_is_a_refused_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -145,6 +145,31 @@ def test_many_callers_share_one_attempt_and_one_that_gives_up_does_not_end_it() 
     run(work())
 
 
+def test_a_caller_that_gives_up_on_one_broker_does_not_end_the_attempt_for_others() -> None:
+    async def work() -> None:
+        let_in = asyncio.Event()
+        cluster = Cluster()
+
+        async def behave(peer: Peer) -> None:
+            await let_in.wait()
+            await cluster.behave(peer)
+
+        async with broker(cluster.behave) as alive, broker(behave) as slow:
+            cluster.members = [alive, slow]
+            link = link_to(alive)
+            await link.refresh([])
+            callers = [asyncio.ensure_future(link.broker(2)) for _ in range(2)]
+            await seen(lambda: slow.connections == 1)
+            callers[0].cancel()
+            await asyncio.sleep(0)
+            let_in.set()
+            assert (await callers[1]).is_open
+            assert slow.connections == 1
+            await link.close()
+
+    run(work())
+
+
 def test_a_broker_that_fails_is_tried_ever_more_slowly() -> None:
     async def work() -> int:
         async def behave(peer: Peer) -> None:
