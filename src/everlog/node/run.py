@@ -1,10 +1,12 @@
-"""Run one node as a process: event loop, signals, start and stop."""
+"""Run one node, as a process or on a thread of another program: event loop, signals, start and stop."""
 
 import asyncio
 import gc
 import logging
 import signal
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from everlog.edge.alarm import LoopAlarm
 from everlog.edge.aside import ThreadAside
@@ -37,10 +39,63 @@ def run_node(settings: BrokerSettings, on_ready: Callable[[str], None]) -> None:
     """
     _configure_logging()
     loop = _new_event_loop()
+
+    def served(bootstrap: str) -> None:
+        on_ready(bootstrap)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
+
     try:
-        loop.run_until_complete(_Process(settings, loop).run(on_ready))
+        process = _Process(settings, loop)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, process.stop)
+        loop.run_until_complete(process.run(served))
     finally:
         loop.close()
+
+
+class NodeThread:
+    """A node on a thread of a program that does other things too; it leaves signals, logging and gc alone."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._settings = settings
+        self._loop = _new_event_loop()
+        self._process = _Process(settings, self._loop)
+        self._ready: Future[str] = Future()
+        self._ended: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._run, name=f"everlog-node-{settings.node_id}", daemon=True
+        )
+
+    def start(self) -> str:
+        """Start it and return its bootstrap address once it serves; raises what kept it from that."""
+        self._thread.start()
+        return self._ready.result()
+
+    def stop(self) -> None:
+        """Stop it cleanly; raises what has ended it before. Stopping twice is harmless."""
+        if not self._ended.done():
+            self._loop.call_soon_threadsafe(self._process.stop)
+        self._ended.result()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._process.run(self._ready.set_result))
+        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits for us
+            self._end(error)
+        else:
+            self._end(None)
+
+    def _end(self, error: BaseException | None) -> None:
+        self._loop.close()
+        if error is None:
+            self._ended.set_result(None)
+        elif self._ready.done():
+            self._ended.set_exception(error)
+        else:
+            self._ended.set_result(None)
+            self._ready.set_exception(error)
 
 
 def _configure_logging() -> None:
@@ -60,13 +115,17 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 class _Process:
-    """The parts of a running node that are not the broker's: loop, locks, sockets, signals."""
+    """The parts of a running node that are not the broker's: loop, locks, sockets."""
 
     def __init__(self, settings: BrokerSettings, loop: asyncio.AbstractEventLoop) -> None:
         self._settings = settings
         self._loop = loop
         self._stop = asyncio.Event()
         self._bug: BaseException | None = None
+
+    def stop(self) -> None:
+        """Have `run` come to its end."""
+        self._stop.set()
 
     async def run(self, on_ready: Callable[[str], None]) -> None:
         """Start, serve until told to stop, and stop cleanly."""
@@ -89,13 +148,8 @@ class _Process:
             await self._start(node, bound)
             alarm.wakes(node.tick)
             node.tick(clock.now())
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._loop.add_signal_handler(number, self._stop.set)
             await server.serve()
             on_ready(",".join(f"{_bracketed(one.host)}:{one.port}" for one in bound))
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(*_GC_THRESHOLDS)
             await self._stop.wait()
             await server.close()
             alarm.stop()

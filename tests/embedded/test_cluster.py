@@ -1,0 +1,149 @@
+"""`everlog.Cluster`: brokers for tests and notebooks, with the ways in which they can fail."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import everlog
+from everlog import Admin, Cluster, ConfigError, Consumer, Producer, TopicPartition
+from everlog.embedded.brokers import BrokerFailed, EmbeddedBroker, ProcessBroker
+
+pytestmark = pytest.mark.e2e
+
+both_kinds = pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
+
+
+def read(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
+    """The values of the first records of a topic's first partition."""
+    with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        values: list[bytes | None] = []
+        for record in consumer:
+            values.append(record.value)
+            if len(values) == count:
+                return values
+    raise AssertionError(values)
+
+
+@both_kinds
+def test_a_cluster_serves_and_leaves_nothing_behind(processes: bool) -> None:
+    threads = threading.active_count()
+    with Cluster(processes=processes) as cluster:
+        bootstrap = cluster.bootstrap_servers
+        with Producer(bootstrap) as producer:
+            producer.send("orders", b"one").result(30)
+        assert read(bootstrap, "orders", 1) == [b"one"]
+
+    assert not cluster.brokers
+    with pytest.raises(everlog.EverlogError):
+        Producer(bootstrap, max_block_ms=300).send("orders", b"two").result(5)
+    with pytest.raises(BrokerFailed, match="not running"):
+        assert cluster.bootstrap_servers
+    assert threading.active_count() <= threads + 2  # The producer that could not send ends by itself.
+
+
+@both_kinds
+def test_a_broker_that_stops_and_starts_has_its_address_and_its_records(processes: bool) -> None:
+    with Cluster(processes=processes) as cluster:
+        (broker,) = cluster.brokers
+        bootstrap = cluster.bootstrap_servers
+        with Producer(bootstrap) as producer:
+            producer.send("orders", b"one").result(30)
+            broker.stop()
+            assert not broker.is_running
+            broker.start()
+            producer.send("orders", b"two").result(60)
+
+        assert cluster.bootstrap_servers == bootstrap
+        assert read(bootstrap, "orders", 2) == [b"one", b"two"]
+
+
+def test_a_killed_broker_has_what_it_acknowledged() -> None:
+    with Cluster(processes=True) as cluster:
+        (broker,) = cluster.brokers
+        with Producer(cluster.bootstrap_servers) as producer:
+            producer.send("orders", b"one").result(30)
+            broker.kill()
+            broker.start()
+            producer.send("orders", b"two").result(60)
+
+        assert read(cluster.bootstrap_servers, "orders", 2) == [b"one", b"two"]
+
+
+def test_a_paused_broker_answers_when_it_goes_on() -> None:
+    with Cluster(processes=True) as cluster:
+        (broker,) = cluster.brokers
+        with Producer(cluster.bootstrap_servers) as producer:
+            producer.send("orders", b"one").result(30)
+            broker.pause()
+            late = producer.send("orders", b"two")
+            with pytest.raises(everlog.TimedOut):
+                late.result(0.5)
+            broker.resume()
+            assert late.result(60).offset == 1
+
+
+def test_a_stopped_broker_says_that_it_cannot_be_paused() -> None:
+    with Cluster(processes=True) as cluster:
+        cluster.brokers[0].stop()
+        with pytest.raises(BrokerFailed, match="broker 1 is not running"):
+            cluster.brokers[0].pause()
+
+
+def test_a_broker_on_a_thread_says_what_it_needs_to_be_killed() -> None:
+    with Cluster() as cluster:
+        for control in (cluster.brokers[0].kill, cluster.brokers[0].pause, cluster.brokers[0].resume):
+            with pytest.raises(BrokerFailed, match="processes=True"):
+                control()
+
+
+@both_kinds
+def test_settings_reach_the_broker(processes: bool) -> None:
+    with Cluster(
+        processes=processes, settings={"num.partitions": 7, "auto.create.topics.enable": False}
+    ) as cluster:
+        with Admin(cluster.bootstrap_servers) as admin:
+            admin.create_topic("orders")
+            assert len(admin.describe_topics(["orders"])["orders"].partitions) == 7
+        with (
+            Producer(cluster.bootstrap_servers, max_block_ms=500) as producer,
+            pytest.raises(everlog.EverlogError),
+        ):
+            producer.send("other", b"lost").result(10)
+
+
+@both_kinds
+def test_a_wrong_setting_is_named(processes: bool) -> None:
+    with pytest.raises(everlog.EverlogError, match=r"log\.segment\.bytes is 'many'"):
+        Cluster(processes=processes, settings={"log.segment.bytes": "many"}).start()
+
+
+def test_several_brokers_are_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="brokers=3"):
+        Cluster(brokers=3)
+
+
+def test_a_directory_is_kept_and_found_again(tmp_path: Path) -> None:
+    with Cluster(directory=tmp_path / "data") as cluster, Producer(cluster.bootstrap_servers) as producer:
+        producer.send("orders", b"one").result(30)
+
+    with Cluster(directory=tmp_path / "data", processes=True) as cluster:
+        assert read(cluster.bootstrap_servers, "orders", 1) == [b"one"]
+
+
+def test_a_child_is_gone_after_a_failure_in_the_block() -> None:
+    cluster = Cluster(processes=True)
+
+    def fail() -> None:
+        with cluster:
+            brokers.extend(cluster.brokers)
+            raise ZeroDivisionError
+
+    brokers: list[EmbeddedBroker] = []
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+    (broker,) = brokers
+    assert isinstance(broker, ProcessBroker)
+    assert broker.pid is None

@@ -1,0 +1,94 @@
+"""The pytest plugin, in test runs of their own."""
+
+import pytest
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.e2e
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """A test run in a process of its own, with the plugin as pip has registered it."""
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments, timeout=120)
+
+
+def test_a_test_gets_a_topic_a_producer_and_a_consumer(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        names = set()
+
+        def send_and_read(topic, producer, consumer):
+            names.add(topic)
+            producer.send(topic, b"hello").result(30)
+            records = []
+            while not records:
+                records = consumer.poll(timeout=5)
+            assert [(record.topic, record.value) for record in records] == [(topic, b"hello")]
+
+        def test_one(everlog_topic, everlog_producer, everlog_consumer):
+            send_and_read(everlog_topic, everlog_producer, everlog_consumer)
+
+        def test_other(everlog_topic, everlog_producer, everlog_consumer):
+            send_and_read(everlog_topic, everlog_producer, everlog_consumer)
+            assert len(names) == 2
+        """
+    )
+    run(pytester).assert_outcomes(passed=2)
+
+
+def test_the_cluster_is_one_for_the_session_and_any_client_can_use_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from confluent_kafka.admin import AdminClient
+
+        seen = []
+
+        def test_one(everlog_cluster, everlog_bootstrap):
+            seen.append(everlog_bootstrap)
+            assert everlog_bootstrap == everlog_cluster.bootstrap_servers
+            assert AdminClient({"bootstrap.servers": everlog_bootstrap}).list_topics(timeout=30).brokers
+
+        def test_other(everlog_bootstrap):
+            assert seen == [everlog_bootstrap]
+        """
+    )
+    run(pytester).assert_outcomes(passed=2)
+
+
+def test_ini_and_marker_choose_settings_and_topic(pytester: pytest.Pytester) -> None:
+    pytester.makeini(
+        """
+        [pytest]
+        everlog_processes = true
+        everlog_settings =
+            num.partitions = 5
+            auto.create.topics.enable = false
+        addopts = --strict-markers
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest, everlog
+
+        @pytest.mark.everlog_topic(partitions=3, configs={"cleanup.policy": "compact"})
+        def test_marked(everlog_cluster, everlog_bootstrap, everlog_topic):
+            everlog_cluster.brokers[0].pause()
+            everlog_cluster.brokers[0].resume()
+            with everlog.Admin(everlog_bootstrap) as admin:
+                assert len(admin.describe_topics([everlog_topic])[everlog_topic].partitions) == 3
+                admin.create_topic("plain")
+                assert len(admin.describe_topics(["plain"])["plain"].partitions) == 5
+        """
+    )
+    run(pytester).assert_outcomes(passed=1)
+
+
+def test_a_run_that_uses_no_fixture_imports_nothing_of_the_clients(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_it():
+            assert not [name for name in sys.modules if name.startswith(("everlog.client", "everlog.broker"))]
+        """
+    )
+    run(pytester).assert_outcomes(passed=1)
