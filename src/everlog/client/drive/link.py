@@ -90,7 +90,7 @@ class ClusterLink:
         limit = self.timeout if timeout is None else timeout
         connection = self._pool.least_busy()
         if connection is None:
-            connection = await _within(limit, self.any_broker(), "any broker")
+            connection = await self._within(limit, self.any_broker(), "any broker")
         return await connection.call(request, answer_type, limit)
 
     async def call_node(
@@ -107,7 +107,7 @@ class ClusterLink:
         limit = self.timeout if timeout is None else timeout
         connection = self.ready(node_id, lane)
         if connection is None:
-            connection = await _within(limit, self.broker(node_id, lane), f"broker {node_id}")
+            connection = await self._within(limit, self.broker(node_id, lane), f"broker {node_id}")
         return await connection.call(request, answer_type, limit, at_most=at_most)
 
     async def call_coordinator(
@@ -160,11 +160,17 @@ class ClusterLink:
         """Look it up again before the next call."""
         self._coordinators.pop((kind, key), None)
 
-    async def refresh(self, topics: Iterable[str] | None, *, auto_create: bool = False) -> ClusterView:
-        """Ask for some topics, or with None for all, and return the new view."""
-        answer = await self.call(metadata_request(topics, auto_create=auto_create), MetadataResponse)
-        self._viewed_at = asyncio.get_running_loop().time()
-        self._is_stale = False
+    async def refresh(
+        self, topics: Iterable[str] | None, *, auto_create: bool = False, timeout: float | None = None
+    ) -> ClusterView:
+        """Ask for some topics, or with None for all, and return the new view; one try, at any broker."""
+        names = None if topics is None else list(topics)
+        request = metadata_request(names, auto_create=auto_create)
+        answer = await self.call(request, MetadataResponse, timeout)
+        if names is None or self._viewed_at is None or self._followed.keys() <= set(names):
+            # An answer about some of the topics does not make the others any younger.
+            self._viewed_at = asyncio.get_running_loop().time()
+            self._is_stale = False
         self._set_view(self.view.with_answer(answer))
         return self.view
 
@@ -203,24 +209,29 @@ class ClusterLink:
     ) -> list[Topic]:
         """Describe topics that can be used: all of their partitions are known and led.
 
-        One that is being created is waited for, up to the time-out. Refused if there is no such topic.
+        One that is being created is waited for, and so are brokers that cannot be reached, up to the
+        time-out. Refused if there is no such topic.
         """
         self.follow(names)
         limit = self.timeout if timeout is None else timeout
         deadline = asyncio.get_running_loop().time() + limit
         backoff = self.backoff()
         while True:
-            view = await self.refresh(names, auto_create=auto_create)
-            problem = next(
-                (found for name in names if (found := topic_problem(view, name)) is not None), None
-            )
-            if problem is None:
-                return [view.topics[name] for name in names]
-            waits = auto_create or problem.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if not problem.retriable or not waits:
+            problem: EverlogError | None
+            try:
+                left = max(0.001, deadline - asyncio.get_running_loop().time())
+                view = await self.refresh(names, auto_create=auto_create, timeout=min(left, self.timeout))
+                problem = _problem_of(view, names)
+            except EverlogError as error:
+                problem = error
+            else:
+                if problem is None:
+                    return [view.topics[name] for name in names]
+            is_missing = isinstance(problem, Refused) and problem.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not problem.retriable or (is_missing and not auto_create):
                 raise problem
             if not await self.pause(backoff, deadline):
-                raise TimedOut(f"gave up after {limit:g} s: {problem}")
+                raise TimedOut(f"gave up after {limit:g} s: {problem}") from problem
 
     def learn_leader(self, view: ClusterView) -> None:
         """Take in a view that an answer has made newer (KIP-951)."""
@@ -324,6 +335,14 @@ class ClusterLink:
             raise decisive[0]
         raise Unreachable("; ".join(str(error) for error in failures))
 
+    async def _within(self, limit: float, work: Awaitable[Result], what: str) -> Result:
+        try:
+            async with asyncio.timeout(limit):
+                return await work
+        except TimeoutError:
+            why = f": {self._pool.last_failure}" if self._pool.last_failure is not None else ""
+            raise TimedOut(f"no connection to {what} within {limit:.3g} s{why}") from None
+
     async def _unless_closed(self, task: "asyncio.Task[Result]") -> Result:
         """Wait for a task that others wait for too."""
         try:
@@ -334,12 +353,9 @@ class ClusterLink:
             raise
 
 
-async def _within(limit: float, work: Awaitable[Result], what: str) -> Result:
-    try:
-        async with asyncio.timeout(limit):
-            return await work
-    except TimeoutError:
-        raise TimedOut(f"no connection to {what} within {limit:g} s") from None
+def _problem_of(view: ClusterView, names: Iterable[str]) -> Refused | None:
+    problems = (topic_problem(view, name) for name in names)
+    return next((problem for problem in problems if problem is not None), None)
 
 
 def _retrieve(task: "asyncio.Task[Any]") -> None:

@@ -55,6 +55,8 @@ class Pool:
         self._held: dict[Peer, asyncio.Task[Connection]] = {}
         self._paces: dict[tuple[str, int], _Pace] = {}
         self._is_closed = False
+        self.last_failure: EverlogError | None = None
+        """Why the last attempt failed, if it did: whoever waits in vain is told."""
 
     def ready(self, peer: Peer) -> Connection | None:
         """The connection to a peer, if it is open."""
@@ -125,9 +127,11 @@ class Pool:
             await asyncio.sleep(wait)
         try:
             connection = await self._opening.open(peer.host, peer.port)
-        except EverlogError:
+        except EverlogError as error:
+            self.last_failure = error
             _slow_down(pace, loop.time())
             raise
+        self.last_failure = None
         connection.when_closed(lambda lost: self._lost(lost, pace, loop.time()))
         return connection
 

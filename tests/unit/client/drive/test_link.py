@@ -240,6 +240,52 @@ def test_metadata_is_asked_for_again_when_it_is_old_and_watchers_hear_of_it() ->
     run(work())
 
 
+def test_an_answer_about_some_topics_does_not_make_the_others_younger() -> None:
+    async def work() -> None:
+        cluster = Cluster()
+        async with broker(cluster.behave) as alive:
+            cluster.members = [alive]
+            link = link_to(alive, metadata_max_age_ms=100, retry_backoff_ms=1)
+            await link.topics(["t"])
+            link.follow(["u"])
+            views: list[ClusterView] = []
+            link.watch(views.append)
+            own = 0
+            while len(views) <= own:
+                await link.refresh(["t"])
+                own += 1
+                await asyncio.sleep(0.01)
+            await link.close()
+
+    run(work())
+
+
+def test_a_topic_is_waited_for_though_no_broker_can_be_reached_yet() -> None:
+    async def work() -> None:
+        cluster = Cluster()
+        port = free_port()
+        link = ClusterLink(settings_of(bootstrap_servers=f"127.0.0.1:{port}", retry_backoff_ms=5))
+        waiting = asyncio.ensure_future(link.topics(["t"]))
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        async with broker(cluster.behave, port=port) as late:
+            cluster.members = [late]
+            assert [topic.name for topic in await waiting] == ["t"]
+            await link.close()
+
+    run(work())
+
+
+def test_waiting_for_a_topic_ends_with_the_cause() -> None:
+    async def work() -> None:
+        link = ClusterLink(settings_of(bootstrap_servers=f"127.0.0.1:{free_port()}", retry_backoff_ms=5))
+        with pytest.raises(TimedOut, match=r"gave up after 0\.2 s: .*refused the connection"):
+            await link.topics(["t"], timeout=0.2)
+        await link.close()
+
+    run(work())
+
+
 def test_many_signs_of_stale_metadata_make_one_request() -> None:
     async def work() -> None:
         cluster = Cluster()
