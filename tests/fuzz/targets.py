@@ -1,5 +1,6 @@
 """All fuzz targets, by name."""
 
+from tests.fuzz.column_targets import COLUMN_TARGETS
 from tests.fuzz.file_targets import FILE_TARGETS
 from tests.fuzz.record_targets import RECORD_TARGETS
 from tests.fuzz.row_targets import ROW_TARGETS
@@ -9,5 +10,5 @@ from tests.fuzz.wire_targets import WIRE_TARGETS
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for target in (*WIRE_TARGETS, *RUN_TARGETS, *RECORD_TARGETS, *ROW_TARGETS, *FILE_TARGETS)
+    for target in (*WIRE_TARGETS, *RUN_TARGETS, *RECORD_TARGETS, *ROW_TARGETS, *COLUMN_TARGETS, *FILE_TARGETS)
 }
