@@ -35,9 +35,9 @@ class Ask(NamedTuple):
 class FetchSession:
     """What one broker knows of our partitions. One request at a time: `begin`, then `done` or `broken`."""
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: int = FULL) -> None:
         self.session_id = NO_SESSION
-        self._epoch = FULL
+        self._epoch = epoch
         self._known: dict[TopicPartition, Ask] = {}
         """As the broker has it after the last request; empty if the next one is full."""
         self._has_ids = False
