@@ -70,7 +70,7 @@ static int prepare(PyObject *module)
         return -1;
     if (everlog_add_buffer_type(module, state) < 0 || everlog_add_record_type(module, state) < 0)
         return -1;
-    return everlog_add_inlet_types(module, state);
+    return everlog_add_inlet_types(module, state) < 0 ? -1 : everlog_add_run_type(module, state);
 }
 
 static PyObject **references(rows_state *state, size_t index)
@@ -85,6 +85,11 @@ static PyObject **references(rows_state *state, size_t index)
                         &state->read_plainly,
                         &state->rebuild,
                         (PyObject **)&state->inlet_type,
+                        (PyObject **)&state->run_type,
+                        &state->version_name,
+                        &state->paused_name,
+                        &state->position_name,
+                        &state->epoch_name,
                         (PyObject **)&state->short_way_type};
     size_t count = sizeof(all) / sizeof(*all);
     if (index < count)

@@ -4,6 +4,7 @@ from typing import Any, final
 from everlog.ports.files import Buffer
 from everlog.records.rows_plain import BatchBuffer as BatchBuffer
 from everlog.records.rows_plain import ConsumerRecord as ConsumerRecord
+from everlog.records.rows_plain import RowRun as RowRun
 from everlog.records.rows_plain import read_rows as read_rows
 
 def murmur2(data: Buffer, /) -> int:

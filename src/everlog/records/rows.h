@@ -18,6 +18,8 @@ typedef struct {
     PyTypeObject *buffer_type;
     PyTypeObject *record_type;
     PyTypeObject *inlet_type;
+    PyTypeObject *run_type;
+    PyObject *version_name, *paused_name, *position_name, *epoch_name; /* of a partition's state */
     PyTypeObject *short_way_type;
     PyObject *no_headers; /* the empty tuple, shared by all records without headers */
     PyObject *raw_name;   /* "raw" */
@@ -81,6 +83,9 @@ uint32_t everlog_murmur2(const uint8_t *data, Py_ssize_t size);
 int everlog_add_buffer_type(PyObject *module, rows_state *state);
 int everlog_add_record_type(PyObject *module, rows_state *state);
 int everlog_add_inlet_types(PyObject *module, rows_state *state);
+int everlog_add_run_type(PyObject *module, rows_state *state);
+/* Return 0 and where a ConsumerRecord lies, or -1 with an exception if it is none. */
+int everlog_row_place(PyObject *row, rows_state *state, int64_t *offset, int32_t *leader_epoch);
 PyObject *everlog_ticket_type(PyObject *module, PyObject *ignored);
 PyObject *everlog_read_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 

@@ -4,8 +4,8 @@ They are the reference that the compiled ones are held to. What is wrong with a 
 into words here for both.
 """
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self, cast
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol, Self, cast
 
 from everlog.model.errors import CorruptDataError
 from everlog.ports.files import Buffer
@@ -311,6 +311,70 @@ class ConsumerRecord:
         from everlog.records.rows import rebuild_record
 
         return rebuild_record, self._fields()
+
+
+class RowPlace(Protocol):
+    """Where an application is in one partition."""
+
+    position: int
+    position_epoch: int
+    paused: bool
+    version: int
+
+
+class RowRun:
+    """Rows `at` to `end` of a list, handed out one by one until a clock says `until`.
+
+    Before a row is handed out, `state.position` moves behind it and `state.position_epoch` becomes its
+    leader epoch where that is known. It ends at once when `state.version` changes or `state.paused` is set.
+    """
+
+    __slots__ = ("_at", "_clock", "_end", "_first", "_rows", "_state", "_until", "_version")
+
+    def __init__(
+        self,
+        rows: list[ConsumerRecord],
+        at: int,
+        end: int,
+        state: RowPlace,
+        clock: Callable[[], float],
+        until: float,
+    ) -> None:
+        if at < 0 or end > len(rows):
+            raise ValueError(f"no rows from {at} to {end} among {len(rows)}")
+        self._rows: list[ConsumerRecord] | None = rows
+        self._at = self._first = at
+        self._end = end
+        self._state = state
+        self._version = state.version
+        self._clock = clock
+        self._until = until
+
+    @property
+    def handed(self) -> int:
+        """How many rows were handed out."""
+        return self._at - self._first
+
+    def stop(self) -> int:
+        """Hand out nothing any more; return the index of the row that would have been next."""
+        self._rows = None
+        return self._at
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        rows, at, state = self._rows, self._at, self._state
+        if rows is None or at >= self._end or self._clock() >= self._until:
+            raise StopIteration
+        if state.version != self._version or state.paused:
+            raise StopIteration
+        row = rows[at]
+        self._at = at + 1
+        state.position = row.offset + 1
+        if row.leader_epoch >= 0:
+            state.position_epoch = row.leader_epoch
+        return row
 
 
 def read_rows(

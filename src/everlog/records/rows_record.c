@@ -416,6 +416,17 @@ PyObject *everlog_read_rows(PyObject *module, PyObject *const *args, Py_ssize_t 
     return read == 0 ? refuse(frame.state, args) : NULL;
 }
 
+int everlog_row_place(PyObject *row, rows_state *state, int64_t *offset, int32_t *leader_epoch)
+{
+    if (Py_TYPE(row) != state->record_type) {
+        PyErr_SetString(PyExc_TypeError, "rows should be a list of ConsumerRecord");
+        return -1;
+    }
+    *offset = ((consumer_record *)row)->offset;
+    *leader_epoch = ((consumer_record *)row)->leader_epoch;
+    return 0;
+}
+
 static PyMethodDef record_methods[] = {
     {"with_content", with_content, METH_VARARGS, "with_content(key, value) -> the same record with these"},
     {"__reduce__", reduce, METH_NOARGS, NULL},

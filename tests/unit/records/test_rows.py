@@ -543,3 +543,93 @@ def test_the_environment_can_ask_for_the_plain_version(value: str, loaded: bool)
     )
 
     assert done.stdout.split() == [str(loaded)]
+
+
+# --- rows that are handed out one by one
+
+
+class Place:
+    """Where an application is in a partition."""
+
+    def __init__(self) -> None:
+        self.position = self.position_epoch = -1
+        self.paused = False
+        self.version = 0
+
+
+def a_run(
+    twin: Any, place: Place, *, at: int = 0, end: int = 5, until: float = 1.0
+) -> tuple[Any, list[float]]:
+    """A run over five rows at offsets 40 to 44 with epoch 9, and the hands of its clock."""
+    found = read(twin, batch_at(build_batch(RECORDS, base_offset=40, leader_epoch=9)))
+    hands = [0.0]
+    return twin.RowRun(found, at, end, place, lambda: hands[0], until), hands
+
+
+def test_the_position_moves_with_each_row(twin: Any) -> None:
+    place = Place()
+    run, _ = a_run(twin, place, at=1, end=4)
+
+    seen = [(row.offset, place.position, place.position_epoch, run.handed) for row in run]
+
+    assert seen == [(41, 42, 9, 1), (42, 43, 9, 2), (43, 44, 9, 3)]
+    assert list(run) == []
+    assert run.stop() == 4
+
+
+def test_an_epoch_that_is_not_known_changes_nothing(twin: Any) -> None:
+    place = Place()
+    place.position_epoch = 7
+    rows_found = read(twin, batch_at(build_batch(RECORDS, leader_epoch=-1)))
+
+    assert len(list(twin.RowRun(rows_found, 0, 5, place, lambda: 0.0, 1.0))) == 5
+    assert (place.position, place.position_epoch) == (5, 7)
+
+
+def test_a_run_that_is_stopped_hands_out_nothing_more(twin: Any) -> None:
+    place = Place()
+    run, _ = a_run(twin, place)
+    assert next(run).offset == 40
+
+    assert run.stop() == 1
+    assert list(run) == []
+    assert (run.stop(), run.handed, place.position) == (1, 1, 41)
+
+
+@pytest.mark.parametrize("change", [{"version": 1}, {"paused": True}])
+def test_a_run_ends_when_its_rows_are_not_wanted(twin: Any, change: dict[str, Any]) -> None:
+    place = Place()
+    run, _ = a_run(twin, place)
+    next(run)
+    for name, value in change.items():
+        setattr(place, name, value)
+
+    assert list(run) == []
+    assert place.position == 41
+
+
+def test_a_run_ends_when_its_time_is_up(twin: Any) -> None:
+    run, hands = a_run(twin, Place(), until=3.0)
+    next(run)
+    hands[0] = 2.9
+    assert next(run).offset == 41
+    hands[0] = 3.0
+
+    assert list(run) == []
+    assert run.stop() == 2
+
+
+@pytest.mark.parametrize(("at", "end"), [(-1, 2), (0, 6)])
+def test_rows_that_are_not_there_are_refused(twin: Any, at: int, end: int) -> None:
+    with pytest.raises(ValueError, match=f"no rows from {at} to {end} among 5"):
+        a_run(twin, Place(), at=at, end=end)
+
+
+def test_an_error_of_the_clock_comes_through(twin: Any) -> None:
+    found = read(twin, batch_at(build_batch(RECORDS)))
+
+    def broken() -> float:
+        raise LookupError("no time")
+
+    with pytest.raises(LookupError, match="no time"):
+        next(twin.RowRun(found, 0, 5, Place(), broken, 1.0))

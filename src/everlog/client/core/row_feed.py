@@ -4,7 +4,7 @@ It is used by one thread at a time: that of the loop, or that of whoever polls w
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from everlog.client.core.chunks import Chunk
 from everlog.client.core.column_feed import Portion
@@ -13,7 +13,10 @@ from everlog.client.core.consumer_settings import Deserializer
 from everlog.client.core.positions import PartitionState
 from everlog.model.errors import CorruptDataError
 from everlog.model.topics import TopicPartition
-from everlog.records.rows import ConsumerRecord, read_rows
+from everlog.records.rows import ConsumerRecord, RowRun, read_rows
+
+READ_ROWS = 500
+"""About so many records are read at a time, however few are asked for; of small batches several then."""
 
 
 class _Portion:
@@ -78,7 +81,9 @@ class RowFeed:
     def __init__(self, key: Deserializer | None, value: Deserializer | None) -> None:
         self._key = key
         self._value = value
+        self._is_plain = key is None and value is None
         self._portions: deque[_Portion] = deque()
+        self._run: tuple[_Portion, RowRun] | None = None
 
     def add(self, state: PartitionState, chunk: Chunk) -> None:
         """Take a chunk over."""
@@ -95,6 +100,7 @@ class RowFeed:
     def tidy(self) -> bool:
         """Let go of what is not wanted, give back what is paused; whether anything is left."""
         kept: deque[_Portion] = deque()
+        self._end_run()
         for portion in reversed(self._portions):
             state = portion.state
             if portion.version != state.version:
@@ -108,6 +114,7 @@ class RowFeed:
 
     def give_back(self) -> None:
         """Give everything back to where it was taken from."""
+        self._end_run()
         for portion in reversed(self._portions):
             state = portion.state
             if portion.version == state.version:
@@ -117,6 +124,7 @@ class RowFeed:
     def take_portions(self) -> list[Portion]:
         """Hand over all chunks as far as they are left, to be read as columns."""
         taken: list[Portion] = []
+        self._end_run()
         while self.is_ready:
             portion = self._portions.popleft()
             chunk, state = portion.chunk, portion.state
@@ -132,10 +140,11 @@ class RowFeed:
     def take(self, count: int) -> list[ConsumerRecord]:
         """The next records, `count` at most. DeserializationError or CorruptDataError about the first."""
         out: list[ConsumerRecord] = []
+        self._end_run()
         while len(out) < count and self.is_ready:
             portion = self._portions[0]
             try:
-                if not portion.read(count - len(out)):
+                if not portion.read(max(READ_ROWS, count - len(out))):
                     portion.finish()
                     self._portions.popleft()
                     continue
@@ -143,7 +152,7 @@ class RowFeed:
                 if out:
                     break
                 raise
-            if self._key is not None or self._value is not None:
+            if not self._is_plain:
                 if not self._take_read(portion, count - len(out), out):
                     break
                 continue
@@ -153,6 +162,33 @@ class RowFeed:
             else:
                 out = handed
         return out
+
+    def run(self, clock: Callable[[], float], until: float) -> RowRun | None:
+        """Rows that are read already, to be handed out one by one while they are wanted; None without any.
+
+        The last one of those is left to `take`, which knows what is behind it. Whatever else is done with the
+        feed ends the run.
+        """
+        self._end_run()
+        if not self.is_ready or self._key is not None or self._value is not None:
+            return None
+        portion = self._portions[0]
+        last = len(portion.rows) - 1
+        if portion.at >= last:
+            return None
+        self._run = portion, RowRun(portion.rows, portion.at, last, portion.state, clock, until)
+        return self._run[1]
+
+    def interrupt(self) -> None:
+        """Have a run hand out nothing more; from any thread."""
+        if (current := self._run) is not None:
+            current[1].stop()
+
+    def _end_run(self) -> None:
+        if self._run is not None:
+            portion, run = self._run
+            portion.at = run.stop()
+            self._run = None
 
     def _take_read(self, portion: _Portion, count: int, out: list[ConsumerRecord]) -> bool:
         """Hand out deserialized records up to one that fails; False, or its error if it comes first."""

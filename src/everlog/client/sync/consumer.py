@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -15,7 +15,7 @@ from everlog.client.core.column_feed import ColumnRead, read_columns
 from everlog.client.core.columns import ArrowBatch, chunks_to_arrow, load_arrow
 from everlog.client.core.consumer_arguments import OffsetLike, Place
 from everlog.client.core.consumer_metrics import ConsumerMetrics
-from everlog.client.core.consumer_settings import ConsumerOptions
+from everlog.client.core.consumer_settings import ConsumerOptions, ConsumerSettings
 from everlog.client.core.errors import Closed
 from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata, RebalanceListener
 from everlog.client.core.list_offsets import TimedOffset
@@ -26,6 +26,9 @@ from everlog.model.topics import TopicPartition
 from everlog.records.rows import ConsumerRecord
 
 Result = TypeVar("Result")
+
+ITERATE_S = 0.02
+"""How long a loop goes over records at hand before group, commits and callbacks are looked after."""
 
 
 class _ListenerThere:
@@ -75,11 +78,17 @@ class Consumer:
         self._reading = self._inner.reading
         self._feed = self._reading.feed
         self._portal = Portal(f"everlog-consumer-{self._settings.client_id}")
-        self._clock = self._portal.loop.time
+        # The loop's clock stands still while the loop sleeps; it counts from the same moment as this one.
+        self._clock = time.monotonic
         self._one_call = threading.RLock()
         self._calls_due: deque[Callable[[], object]] = deque()
         """Callbacks of commits that are done, to be called on the thread of the application."""
         self._is_closing = False
+
+    @property
+    def settings(self) -> ConsumerSettings:
+        """The settings it was made with."""
+        return self._settings
 
     # Which partitions.
 
@@ -172,14 +181,26 @@ class Consumer:
         """
         return self._run(self._inner.take_chunks(timeout, max_bytes))
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> ConsumerRecord:
-        """The next record, whenever it comes; ends when the consumer is closed.
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """The records as they come; ends when the consumer is closed.
 
         The position moves with each record, so that a commit means those that the loop has seen.
         """
+        while True:
+            try:
+                yield next(self)
+            except StopIteration:
+                return
+            with self._one_call:
+                run = self._feed.run(self._clock, self._clock() + ITERATE_S)
+            if run is not None:
+                try:
+                    yield from run
+                finally:
+                    self._inner.records_polled += run.handed
+
+    def __next__(self) -> ConsumerRecord:
+        """The next record, whenever it comes; StopIteration when the consumer is closed."""
         while True:
             try:
                 records = self.poll(1.0, 1)
@@ -191,6 +212,7 @@ class Consumer:
     def wakeup(self) -> None:
         """Have the poll that waits now, or else the next one, raise Woken; for any thread to call."""
         self._portal.tell(self._inner.wakeup)
+        self._feed.interrupt()
 
     # Positions.
 
@@ -309,6 +331,7 @@ class Consumer:
         self._is_closing = True
         began = time.monotonic()
         self._portal.tell(self._reading.mark_closed)
+        self._feed.interrupt()
         with self._one_call:
             try:
                 left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
