@@ -8,6 +8,7 @@ import pytest
 
 from tests import apache_kafka
 from tests.client.log_reading import create_topic
+from tests.client.secured_kafka import SecuredKafka
 from tests.conformance.target import SETTINGS, ApacheKafka, Everlog, Target
 
 
@@ -72,3 +73,16 @@ def topic_maker(bootstrap: str, fresh_topic: Callable[[], str]) -> NewTopic:
         return name
 
     return make
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Generator[SecuredKafka]:
+    """Apache Kafka with TLS and SASL, which Everlog's broker does not have."""
+    if isinstance(jars := apache_kafka.classpath(), apache_kafka.Unavailable):
+        pytest.skip(f"security is tested against Apache Kafka: {jars.reason}")
+    kafka = SecuredKafka(tmp_path_factory.mktemp("secured"))
+    try:
+        kafka.start()
+        yield kafka
+    finally:
+        kafka.stop()

@@ -14,17 +14,9 @@ from everlog.client.core.sasl import unsecured_token
 from everlog.client.core.settings import ConnectionSettings, read_settings
 from everlog.client.drive.link import ClusterLink
 from everlog.model.errors import ErrorCode, EverlogError
-from everlog.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    ScramCredentialUpsertion,
-)
 from everlog.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from tests import apache_kafka
-from tests.client.secured_kafka import PASSWORD, SESSION_MS, USER, SecuredKafka, new_salt, salted_password
+from tests.client.secured_kafka import ODD_USER, PASSWORD, SESSION_MS, USER, SecuredKafka
 
-ODD_USER = "o=dd, name"
-ITERATIONS = 4_096
 LIMIT_S = 60.0
 
 Options = Mapping[str, Any]
@@ -53,39 +45,9 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
     return result
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Generator[SecuredKafka]:
-    """The broker with all listeners, whose users exist."""
-    if isinstance(jars := apache_kafka.classpath(), apache_kafka.Unavailable):
-        pytest.skip(f"security is tested against Apache Kafka: {jars.reason}")
-    broker = SecuredKafka(tmp_path_factory.mktemp("secured"))
-    try:
-        broker.start()
-        asyncio.run(_create_users(broker.address("PLAINTEXT")))
-        yield broker
-    finally:
-        broker.stop()
-
-
-async def _create_users(bootstrap: str) -> None:
-    link = ClusterLink(read_settings(ConnectionSettings, {"bootstrap_servers": bootstrap}))
-    # One request may not name a user twice.
-    for number, digest in ((1, "sha256"), (2, "sha512")):
-        users = [
-            ScramCredentialUpsertion(
-                name=name,
-                mechanism=number,
-                iterations=ITERATIONS,
-                salt=(salt := new_salt()),
-                salted_password=salted_password(digest, salt, ITERATIONS),
-            )
-            for name in (USER, ODD_USER)
-        ]
-        answer = await link.call(
-            AlterUserScramCredentialsRequest(upsertions=users), AlterUserScramCredentialsResponse
-        )
-        assert [result.error_code for result in answer.results] == [0, 0]
-    await link.close()
+@pytest.fixture(name="kafka")
+def _kafka(secured_kafka: SecuredKafka) -> SecuredKafka:
+    return secured_kafka
 
 
 def settings_of(options: Options) -> ConnectionSettings:
@@ -115,35 +77,11 @@ def failure(options: Options) -> EverlogError:
     return caught.value
 
 
-def tls(kafka: SecuredKafka, listener: str, **more: object) -> dict[str, object]:
-    return {
-        "bootstrap_servers": kafka.address(listener),
-        "security_protocol": "SASL_SSL" if "SASL" in listener else "SSL",
-        "ssl_cafile": kafka.authority.file,
-        **more,
-    }
-
-
-def sasl(kafka: SecuredKafka, mechanism: str, listener: str = "SASL", **more: object) -> dict[str, object]:
-    who: dict[str, object] = (
-        {"sasl_oauth_token_provider": lambda: unsecured_token(USER, time.time())}
-        if mechanism == "OAUTHBEARER"
-        else {"sasl_username": USER, "sasl_password": PASSWORD}
-    )
-    return {
-        "bootstrap_servers": kafka.address(listener),
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        **who,
-        **more,
-    }
-
-
 MECHANISMS = pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
 
 
 def test_tls_with_the_brokers_authority(kafka: SecuredKafka) -> None:
-    assert reach(tls(kafka, "TLS"))
+    assert reach(kafka.tls("TLS"))
 
 
 def test_tls_with_a_context_of_ones_own(kafka: SecuredKafka) -> None:
@@ -157,17 +95,17 @@ def test_tls_with_a_context_of_ones_own(kafka: SecuredKafka) -> None:
 def test_a_certificate_of_our_own_lets_us_in_where_one_is_required(kafka: SecuredKafka) -> None:
     ours = {"ssl_certfile": kafka.client.certificate, "ssl_keyfile": kafka.client.key}
 
-    assert reach(tls(kafka, "MUTUAL", **ours))
+    assert reach(kafka.tls("MUTUAL", **ours))
 
 
 def test_a_key_may_be_encrypted_and_in_one_file_with_its_certificate(kafka: SecuredKafka) -> None:
     ours = {"ssl_certfile": kafka.locked_client.both, "ssl_key_password": PASSWORD}
 
-    assert reach(tls(kafka, "MUTUAL", **ours))
+    assert reach(kafka.tls("MUTUAL", **ours))
 
 
 def test_no_certificate_where_one_is_required_is_said(kafka: SecuredKafka) -> None:
-    error = failure(tls(kafka, "MUTUAL"))
+    error = failure(kafka.tls("MUTUAL"))
 
     assert "ssl_certfile" in str(error)
 
@@ -175,13 +113,13 @@ def test_no_certificate_where_one_is_required_is_said(kafka: SecuredKafka) -> No
 def test_a_certificate_of_another_authority_is_refused_by_the_broker(kafka: SecuredKafka) -> None:
     ours = {"ssl_certfile": kafka.stranger.certificate, "ssl_keyfile": kafka.stranger.key}
 
-    error = failure(tls(kafka, "MUTUAL", **ours))
+    error = failure(kafka.tls("MUTUAL", **ours))
 
     assert "no TLS connection" in str(error)
 
 
 def test_a_broker_of_an_authority_we_do_not_trust(kafka: SecuredKafka) -> None:
-    error = failure({**tls(kafka, "TLS"), "ssl_cafile": kafka.other_authority.file})
+    error = failure({**kafka.tls("TLS"), "ssl_cafile": kafka.other_authority.file})
 
     assert isinstance(error, TlsFailed)
     assert "authority we do not trust" in str(error)
@@ -191,7 +129,7 @@ def test_a_broker_of_an_authority_we_do_not_trust(kafka: SecuredKafka) -> None:
 def test_a_broker_whose_certificate_is_for_another_host(kafka: SecuredKafka) -> None:
     elsewhere = kafka.address("TLS").replace("localhost", "127.0.0.1")
 
-    error = failure(tls(kafka, "TLS", bootstrap_servers=elsewhere))
+    error = failure(kafka.tls("TLS", bootstrap_servers=elsewhere))
 
     assert isinstance(error, TlsFailed)
     assert "for another host" in str(error)
@@ -204,18 +142,18 @@ def test_a_broker_whose_certificate_is_for_another_host(kafka: SecuredKafka) -> 
 def test_the_host_is_not_looked_at_if_so_asked(kafka: SecuredKafka, off: Options) -> None:
     elsewhere = kafka.address("TLS").replace("localhost", "127.0.0.1")
 
-    assert reach(tls(kafka, "TLS", bootstrap_servers=elsewhere, **off))
+    assert reach(kafka.tls("TLS", bootstrap_servers=elsewhere, **off))
 
 
 def test_a_broker_whose_certificate_has_expired(kafka: SecuredKafka) -> None:
-    error = failure(tls(kafka, "EXPIRED"))
+    error = failure(kafka.tls("EXPIRED"))
 
     assert isinstance(error, TlsFailed)
     assert "expired" in str(error)
 
 
 def test_tls_to_a_plaintext_listener(kafka: SecuredKafka) -> None:
-    error = failure(tls(kafka, "PLAINTEXT"))
+    error = failure(kafka.tls("PLAINTEXT"))
 
     assert "is it a plaintext listener" in str(error)
 
@@ -235,7 +173,7 @@ def test_plaintext_to_a_sasl_listener(kafka: SecuredKafka) -> None:
 
 
 def test_sasl_to_a_plaintext_listener(kafka: SecuredKafka) -> None:
-    error = failure(sasl(kafka, "PLAIN", "PLAINTEXT"))
+    error = failure(kafka.sasl("PLAIN", "PLAINTEXT"))
 
     assert isinstance(error, AuthenticationFailed)
     assert "listener without SASL" in str(error)
@@ -243,17 +181,17 @@ def test_sasl_to_a_plaintext_listener(kafka: SecuredKafka) -> None:
 
 @MECHANISMS
 def test_sasl_without_tls(kafka: SecuredKafka, mechanism: str) -> None:
-    assert reach(sasl(kafka, mechanism))
+    assert reach(kafka.sasl(mechanism))
 
 
 @MECHANISMS
 def test_sasl_over_tls(kafka: SecuredKafka, mechanism: str) -> None:
-    assert reach(sasl(kafka, mechanism, "SASLTLS") | tls(kafka, "SASLTLS"))
+    assert reach(kafka.sasl(mechanism, "SASLTLS") | kafka.tls("SASLTLS"))
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_scram_with_a_name_that_must_be_escaped(kafka: SecuredKafka, mechanism: str) -> None:
-    assert reach(sasl(kafka, mechanism, sasl_username=ODD_USER))
+    assert reach(kafka.sasl(mechanism, sasl_username=ODD_USER))
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -261,7 +199,7 @@ def test_scram_with_a_name_that_must_be_escaped(kafka: SecuredKafka, mechanism: 
 def test_wrong_names_and_passwords_are_refused_in_the_brokers_words(
     kafka: SecuredKafka, mechanism: str, wrong: Options
 ) -> None:
-    error = failure(sasl(kafka, mechanism, **wrong))
+    error = failure(kafka.sasl(mechanism, **wrong))
 
     assert isinstance(error, AuthenticationFailed)
     assert error.code is ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -281,7 +219,7 @@ def test_wrong_names_and_passwords_are_refused_in_the_brokers_words(
     ids=["expired", "garbage", "unsendable", "wrong type"],
 )
 def test_tokens_that_are_not_accepted(kafka: SecuredKafka, provider: Callable[[], Any], said: str) -> None:
-    error = failure(sasl(kafka, "OAUTHBEARER", sasl_oauth_token_provider=provider))
+    error = failure(kafka.sasl("OAUTHBEARER", sasl_oauth_token_provider=provider))
 
     assert isinstance(error, AuthenticationFailed)
     assert said in str(error)
@@ -291,7 +229,7 @@ def test_a_token_provider_that_fails_is_named_and_may_work_later(kafka: SecuredK
     def provider() -> str:
         raise OSError("the token server is down")
 
-    error = failure(sasl(kafka, "OAUTHBEARER", sasl_oauth_token_provider=provider))
+    error = failure(kafka.sasl("OAUTHBEARER", sasl_oauth_token_provider=provider))
 
     assert "the token server is down" in str(error)
     assert error.retriable
@@ -302,11 +240,11 @@ def test_a_token_provider_may_be_a_coroutine_function(kafka: SecuredKafka) -> No
         await asyncio.sleep(0)
         return unsecured_token(USER, time.time())
 
-    assert reach(sasl(kafka, "OAUTHBEARER", sasl_oauth_token_provider=provider))
+    assert reach(kafka.sasl("OAUTHBEARER", sasl_oauth_token_provider=provider))
 
 
 def test_a_mechanism_that_the_broker_does_not_offer_is_named_with_those_it_does(kafka: SecuredKafka) -> None:
-    error = failure(sasl(kafka, "SCRAM-SHA-256", "PLAINONLY"))
+    error = failure(kafka.sasl("SCRAM-SHA-256", "PLAINONLY"))
 
     assert isinstance(error, AuthenticationFailed)
     assert error.code is ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -321,7 +259,7 @@ def test_a_connection_authenticates_again_before_its_session_ends(
     """The broker closes a connection that goes on after its session without having done so (KIP-368)."""
 
     async def use() -> int:
-        link = ClusterLink(settings_of(sasl(kafka, mechanism, "SHORT")))
+        link = ClusterLink(settings_of(kafka.sasl(mechanism, "SHORT")))
         loop = asyncio.get_running_loop()
         connection = await link.any_broker()
         end = loop.time() + SESSION_MS / 1000 * 1.5

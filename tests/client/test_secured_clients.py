@@ -1,0 +1,101 @@
+"""The public clients over TLS and SASL: records get there and back, a wrong password is said (P1, C1)."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from everlog.client import (
+    Admin,
+    AuthenticationFailed,
+    Consumer,
+    ConsumerRecord,
+    EverlogError,
+    NewTopic,
+    Producer,
+)
+from everlog.client.aio.consumer import Consumer as AioConsumer
+from everlog.client.aio.producer import Producer as AioProducer
+from tests.client.secured_kafka import SecuredKafka
+
+LIMIT_S = 60.0
+VALUES = [b"%d" % index for index in range(500)] + [bytes(900_000)]
+
+
+@pytest.fixture
+def options(secured_kafka: SecuredKafka) -> dict[str, Any]:
+    return secured_kafka.sasl("SCRAM-SHA-512", "SASLTLS") | secured_kafka.tls("SASLTLS")
+
+
+@pytest.fixture
+def topic(options: dict[str, Any], fresh_topic: Callable[[], str]) -> str:
+    name = fresh_topic()
+    with Admin(**options) as admin:
+        admin.create_topics([NewTopic(name, 2)])
+    return name
+
+
+def test_records_go_there_and_back_over_tls_and_sasl(options: dict[str, Any], topic: str) -> None:
+    with Producer(**options) as producer:
+        deliveries = [producer.send(topic, value, key=value[:3]) for value in VALUES]
+    assert {delivery.result(LIMIT_S).topic for delivery in deliveries} == {topic}
+
+    got: list[ConsumerRecord] = []
+    deadline = time.monotonic() + LIMIT_S
+    with Consumer(**options, group_id=topic, topics=[topic], auto_offset_reset="earliest") as consumer:
+        while len(got) < len(VALUES) and time.monotonic() < deadline:
+            got += consumer.poll(1.0)
+        consumer.commit()
+
+    assert sorted(record.value or b"" for record in got) == sorted(VALUES)
+
+
+def test_the_asyncio_clients_do_the_same(options: dict[str, Any], topic: str) -> None:
+    async def work() -> list[bytes]:
+        async with asyncio.timeout(LIMIT_S):
+            async with AioProducer(**options) as producer:
+                for value in VALUES:
+                    await producer.send(topic, value)
+            got: list[bytes] = []
+            async with AioConsumer(
+                **options, group_id=topic, topics=[topic], auto_offset_reset="earliest"
+            ) as consumer:
+                while len(got) < len(VALUES):
+                    got += [record.value or b"" for record in await consumer.poll(1.0)]
+            return got
+
+    assert sorted(asyncio.run(work())) == sorted(VALUES)
+
+
+def _send(options: dict[str, Any], topic: str) -> None:
+    with Producer(**options) as producer:
+        producer.send(topic, b"x").result(LIMIT_S)
+
+
+def _poll(options: dict[str, Any], topic: str) -> None:
+    with Consumer(**options, group_id=topic, topics=[topic]) as consumer:
+        deadline = time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline:
+            consumer.poll(1.0)
+
+
+def _ask(options: dict[str, Any], _topic: str) -> None:
+    with Admin(**options) as admin:
+        admin.list_topics()
+
+
+@pytest.mark.parametrize("use", [_send, _poll, _ask])
+def test_a_wrong_password_is_said_by_the_call_that_needs_the_broker(
+    options: dict[str, Any], topic: str, use: Callable[[dict[str, Any], str], None]
+) -> None:
+    """At once, not after a time-out: no retry will help."""
+    began = time.monotonic()
+
+    with pytest.raises(EverlogError) as caught:
+        use({**options, "sasl_password": "wrong"}, topic)
+
+    causes = [caught.value, caught.value.__cause__]
+    assert any(isinstance(cause, AuthenticationFailed) for cause in causes), repr(caught.value)
+    assert time.monotonic() - began < 25, "it waited for a time-out"
