@@ -22,23 +22,22 @@ from dataclasses import dataclass
 
 import click
 
-from everlog.cli.connect import open_admin
+from everlog.cli.connect import open_admin, open_producer
 from everlog.cli.measure import Throughput
 from everlog.cli.progress import Progress
 from everlog.cli.shapes import size_text
+from everlog.client.core.delivery import Delivery
 from everlog.client.core.offset_spec import parse_offset_spec
-from everlog.client.core.writer_plan import Delivered, Failed
-from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
 from everlog.client.sync.cluster import Cluster
 from everlog.client.sync.offsets import ranges_of
 from everlog.client.sync.record_reader import RecordReader
 from everlog.model.errors import EverlogError
 from everlog.model.ids import Timestamp
-from everlog.records.compression import Codec
 
 TOPIC = "orders"
 PARTITIONS = 3
 START_SECONDS = 30.0
+PATIENCE_SECONDS = 30.0
 STOP_SECONDS = 15.0
 
 _PRICES = {
@@ -122,7 +121,7 @@ def main(*, count: int, exits: bool) -> None:
             with open_admin(bootstrap, START_SECONDS) as admin:
                 admin.create_topic(TOPIC, PARTITIONS)
             with Cluster(bootstrap) as cluster:
-                written = _write(cluster, count)
+                written = _write(bootstrap, count)
                 found = _read(cluster)
             _summarise(bootstrap, written, found)
             if found.records != count:
@@ -190,24 +189,25 @@ def _bootstrap_of(broker: "subprocess.Popen[str]", log_path: str) -> str:
     return bootstrap
 
 
-def _write(cluster: Cluster, count: int) -> Written:
+def _write(bootstrap: str, count: int) -> Written:
     written = Written()
-    with Progress(f"streaming {TOPIC}", count, TOPIC) as progress:
-
-        def note(outcome: Delivered | Failed) -> None:
-            if isinstance(outcome, Failed):
-                raise outcome.error
-            size = len(outcome.batch.encoded or b"")
-            written.records += len(outcome.batch.records)
-            written.size_bytes += size
-            progress.step(len(outcome.batch.records), size)
-
-        settings = WriterSettings(idempotent=True, batch_bytes=64 * 1024, codec=Codec.NONE)
+    with (
+        Progress(f"streaming {TOPIC}", count, TOPIC) as progress,
+        open_producer(bootstrap, PATIENCE_SECONDS, batch_size=64 * 1024) as producer,
+    ):
         began = time.perf_counter()
-        with BatchWriter(cluster, note, settings) as writer:
-            for key, value in sample_orders(count):
-                writer.send(TOPIC, key, value)
+        deliveries: list[Delivery] = []
+        for key, value in sample_orders(count):
+            deliveries.append(producer.send(TOPIC, value, key))
+            if not len(deliveries) % 1000:
+                progress.step(1000, producer.metrics()["bytes_sent"] - written.size_bytes)
+                written.size_bytes = producer.metrics()["bytes_sent"]
+        producer.flush()
         written.seconds = time.perf_counter() - began
+        written.size_bytes = producer.metrics()["bytes_sent"]
+        for delivery in deliveries:
+            delivery.result()
+        written.records = len(deliveries)
     return written
 
 

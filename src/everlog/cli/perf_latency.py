@@ -7,6 +7,7 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics
+from everlog.cli.connect import open_producer
 from everlog.cli.measure import latencies
 from everlog.cli.options import acks_option, bootstrap_option
 from everlog.cli.output import Fields, Report
@@ -15,10 +16,9 @@ from everlog.cli.progress import Progress
 from everlog.client.core.fetch_plan import FetchLimits
 from everlog.client.core.list_offsets import LATEST
 from everlog.client.core.offset_spec import OffsetRange
-from everlog.client.core.writer_plan import Delivered, Failed
-from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
 from everlog.client.sync.cluster import Cluster
 from everlog.client.sync.offsets import list_offsets
+from everlog.client.sync.producer import Producer
 from everlog.client.sync.record_reader import RecordReader
 from everlog.model.ids import Offset
 from everlog.model.topics import TopicPartition
@@ -84,8 +84,9 @@ def latency(
     values = payloads(size)
     acked, seen = array("d"), array("d")
     ensure_topic(bootstrap, timeout, topic, 1)
-    with Cluster(bootstrap, timeout=timeout) as cluster, Cluster(bootstrap, timeout=timeout) as other:
-        probe = _Probe(cluster, other, topic, acks)
+    producer = open_producer(bootstrap, timeout, acks=acks, enable_idempotence=False, linger_ms=0)
+    with producer, Cluster(bootstrap, timeout=timeout) as cluster:
+        probe = _Probe(producer, cluster, topic)
         with Progress(f"latency {topic}", count, "records") as progress:
             began = time.perf_counter()
             for number in range(warm_up + count):
@@ -113,10 +114,9 @@ def latency(
 class _Probe:
     """A writer and a reader on partition 0, each with a connection of its own."""
 
-    def __init__(self, writes: Cluster, reads: Cluster, topic: str, acks: int) -> None:
+    def __init__(self, producer: Producer, reads: Cluster, topic: str) -> None:
         self._topic = topic
-        self._acked_at = 0.0
-        self._writer = BatchWriter(writes, self._note, WriterSettings(acks=acks))
+        self._producer = producer
         place = TopicPartition(topic, 0)
         reads.topic(topic)
         end = list_offsets(reads, [place], LATEST)[place] or Offset(0)
@@ -128,17 +128,12 @@ class _Probe:
         """Send one record and wait until the reader has it; the two latencies in seconds."""
         self._reader.ask()
         began = time.perf_counter()
-        self._writer.send(self._topic, None, value, partition=0)
-        self._writer.flush()
+        self._producer.send(self._topic, value, partition=0).result()
+        acked_at = time.perf_counter()
         while not self._reader.poll(ask_again=False):
             pass
-        return self._acked_at - began, time.perf_counter() - began
+        return acked_at - began, time.perf_counter() - began
 
     def close(self) -> None:
         """Give up the fetch that is under way."""
         self._reader.close()
-
-    def _note(self, outcome: Delivered | Failed) -> None:
-        if isinstance(outcome, Failed):
-            raise outcome.error
-        self._acked_at = time.perf_counter()

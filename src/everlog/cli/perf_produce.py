@@ -3,21 +3,21 @@
 import random
 import time
 from array import array
+from collections.abc import Sequence
+from functools import partial
 
 import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics
-from everlog.cli.connect import open_admin
+from everlog.cli.connect import open_admin, open_producer
 from everlog.cli.measure import Latencies, Throughput, latencies
 from everlog.cli.options import acks_option, bootstrap_option, codec_option
 from everlog.cli.output import Fields, Report
 from everlog.cli.progress import Progress
 from everlog.cli.shapes import counted
-from everlog.client.core.writer_batches import PendingBatch
-from everlog.client.core.writer_plan import Delivered, Failed
-from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
-from everlog.client.sync.cluster import Cluster
+from everlog.client.core.delivery import RecordMetadata
+from everlog.client.sync.producer import Producer
 from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.records.compression import Codec
 
@@ -31,36 +31,33 @@ _VARIANTS = 512
 """Different payloads in turn, so that a codec has work to do and their making costs nothing."""
 
 
-class Meter:
-    """Counts delivered batches and how long each took, from its first record to its acknowledgement."""
+_SAMPLED = 16
+"""One record in so many is timed: timing each would measure the timing."""
 
-    def __init__(self, progress: Progress) -> None:
+
+class Meter:
+    """Times some of the records, from `send` to the acknowledgement, and shows how far it is."""
+
+    def __init__(self, producer: Producer, progress: Progress, size: int) -> None:
+        self._producer = producer
         self._progress = progress
-        self._opened: dict[PendingBatch, float] = {}
+        self._size = size
+        self._shown = 0
         self.seconds = array("d")
-        self.records = 0
-        self.size_bytes = 0
-        self.failed = 0
         self.error: EverlogError | None = None
 
-    def opened(self, batch: PendingBatch, at: float) -> None:
-        """Note when a batch got its first record; later records of it change nothing."""
-        self._opened.setdefault(batch, at)
-
-    def note(self, outcome: Delivered | Failed) -> None:
-        """Count a batch that is done with."""
-        began = self._opened.pop(outcome.batch, None)
-        count = len(outcome.batch.records)
-        if isinstance(outcome, Failed):
-            self.failed += count
-            self.error = outcome.error
-            return
-        size = sum(len(record.value or b"") for record in outcome.batch.records)
-        if began is not None:  # Else it was sent, lost and sent again within one call of `send`.
+    def note(self, began: float, found: RecordMetadata | None, error: EverlogError | None) -> None:
+        """Take in what became of a record that was sent at `began`; on the network thread."""
+        if found is None:
+            self.error = error
+        else:
             self.seconds.append(time.perf_counter() - began)
-        self.records += count
-        self.size_bytes += size
-        self._progress.step(count, size)
+
+    def show(self) -> None:
+        """Draw what was delivered since the last time."""
+        delivered = self._producer.metrics()["records_delivered"]
+        news, self._shown = delivered - self._shown, delivered
+        self._progress.step(news, news * self._size)
 
 
 @command("produce", examples=EXAMPLES)
@@ -120,46 +117,55 @@ def produce(
 ) -> Report:
     """Measure how fast records are written, by this client in one process.
 
-    A latency is that of a batch, from its first record to its acknowledgement. The topic is created if it
-    is missing, and its records stay.
+    A latency is that of a record, from its sending to its acknowledgement; one in 16 is timed. The topic is
+    created if it is missing, and its records stay.
     """
     if idempotent and acks != -1:
         raise click.UsageError("--idempotent needs --acks all: else a retry cannot be told from a loss")
-    settings = WriterSettings(acks=acks, codec=codec, batch_bytes=batch_bytes, idempotent=idempotent)
     values = payloads(size)
     ensure_topic(bootstrap, timeout, topic, partitions)
-    with (
-        Cluster(bootstrap, timeout=timeout) as cluster,
-        Progress(f"produce {topic}", records, "records") as progress,
-    ):
-        meter = Meter(progress)
-        began = time.perf_counter()
-        with BatchWriter(cluster, meter.note, settings) as writer:
-            for number in range(records):
-                if rate is not None:
-                    _keep_pace(writer, began + number / rate)
-                at = time.perf_counter()
-                meter.opened(writer.send(topic, None, values[number % _VARIANTS]), at)
-        seconds = time.perf_counter() - began
-    through = Throughput(meter.records, meter.size_bytes, seconds)
-    errors = (
-        [] if meter.error is None else [f"{counted(meter.failed, 'record')} not delivered: {meter.error}"]
+    producer = open_producer(
+        bootstrap,
+        timeout,
+        acks=acks,
+        enable_idempotence=idempotent,
+        compression_type=codec.name.lower(),
+        batch_size=batch_bytes,
     )
+    with producer, Progress(f"produce {topic}", records, "records") as progress:
+        meter = Meter(producer, progress, size)
+        began = time.perf_counter()
+        _send_all(producer, meter, topic, values, records, rate)
+        producer.flush()
+        seconds = time.perf_counter() - began
+        meter.show()
+        counted_by_producer = producer.metrics()
+    delivered, failed = counted_by_producer["records_delivered"], counted_by_producer["records_failed"]
+    through = Throughput(delivered, delivered * size, seconds)
+    errors = [f"{counted(failed, 'record')} not delivered: {meter.error or 'see above'}"] if failed else []
     data = {
         "topic": topic,
-        "failed": meter.failed,
+        "failed": failed,
         **through.shape(),
         "latency": latencies(meter.seconds).shape(),
     }
     return Report(data, [Fields(summary(through, latencies(meter.seconds)))], errors)
 
 
-def _keep_pace(writer: BatchWriter, due: float) -> None:
-    """Wait until it is time for the next record; what is buffered goes out before, not after."""
-    wait = due - time.perf_counter()
-    if wait > 0:
-        writer.flush()
-        time.sleep(max(0.0, due - time.perf_counter()))
+def _send_all(
+    producer: Producer, meter: Meter, topic: str, values: Sequence[bytes], records: int, rate: int | None
+) -> None:
+    began = time.perf_counter()
+    for number in range(records):
+        if rate is not None and (wait := began + number / rate - time.perf_counter()) > 0:
+            time.sleep(wait)
+        value = values[number % _VARIANTS]
+        if number % _SAMPLED:
+            producer.send(topic, value)
+            continue
+        producer.send(topic, value, on_delivery=partial(meter.note, time.perf_counter()))
+        if not number % (_SAMPLED * 64):
+            meter.show()
 
 
 def payloads(size: int) -> list[bytes]:

@@ -11,15 +11,16 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics
+from everlog.cli.connect import check_reachable, open_producer
 from everlog.cli.lines import lines_from
 from everlog.cli.options import acks_option, bootstrap_option, codec_option
 from everlog.cli.output import Block, Line, Report, Table
 from everlog.cli.record_lines import LineReader, read_json_record, text_reader
 from everlog.cli.shapes import counted
+from everlog.client.core.delivery import RecordMetadata
 from everlog.client.core.offset_spec import AtTime, parse_offset_spec
-from everlog.client.core.writer_plan import Delivered, Failed
-from everlog.client.sync.batch_writer import BatchWriter, WriterSettings
-from everlog.client.sync.cluster import Cluster
+from everlog.client.core.producer_settings import ACKS_ALL
+from everlog.client.sync.producer import Producer
 from everlog.model.errors import ConfigError, EverlogError
 from everlog.model.ids import Timestamp
 from everlog.records.compression import Codec
@@ -34,30 +35,27 @@ $ everlog consume orders --offset :end --json | everlog produce orders-copy --js
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the batches."""
+    """What became of the records."""
 
     records: int = 0
-    size_bytes: int = 0
     first_offset: dict[int, int] = field(default_factory=dict[int, int])
     last_offset: dict[int, int] = field(default_factory=dict[int, int])
     by_partition: Counter[int] = field(default_factory=Counter[int])
     failed: int = 0
-    errors: list[EverlogError] = field(default_factory=list[EverlogError])
+    error: EverlogError | None = None
+    """The first of them."""
 
-    def note(self, outcome: Delivered | Failed) -> None:
-        """Count one batch."""
-        count = len(outcome.batch.records)
-        if isinstance(outcome, Failed):
-            self.failed += count
-            self.errors.append(outcome.error)
+    def note(self, found: RecordMetadata | None, error: EverlogError | None) -> None:
+        """Count one record; called on the network thread, and read after a flush."""
+        if found is None:
+            self.failed += 1
+            self.error = self.error or error
             return
-        partition = outcome.batch.place.partition
-        self.records += count
-        self.size_bytes += len(outcome.batch.encoded or b"")
-        self.by_partition[partition] += count
-        if outcome.base_offset >= 0:
-            self.first_offset.setdefault(partition, outcome.base_offset)
-            self.last_offset[partition] = outcome.base_offset + count - 1
+        self.records += 1
+        self.by_partition[found.partition] += 1
+        if found.offset >= 0:
+            self.first_offset.setdefault(found.partition, found.offset)
+            self.last_offset[found.partition] = found.offset
 
 
 @command("produce", examples=EXAMPLES)
@@ -128,25 +126,28 @@ def produce(
     as_json = input_form == "json" or (input_form is None and bool(ctx.params.get("as_json")))
     separator = None if key_separator is None else key_separator.encode()
     reader = read_json_record if as_json else text_reader(separator, empty_is_null=tombstones)
-    settings = WriterSettings(
-        acks=acks,
-        codec=codec,
-        batch_bytes=batch_bytes,
-        idempotent=idempotent,
-        auto_create=create,
-        delivery_timeout=timeout * 3,
-    )
     defaults = _Defaults(partition, _headers(headers), None if timestamp is None else _time(timestamp))
     tally = Tally()
     problem: EverlogError | None = None
-    with Cluster(bootstrap, timeout=timeout) as cluster, _input(path) as descriptor:
-        writer = BatchWriter(cluster, tally.note, settings)
+    check_reachable(bootstrap, timeout)
+    producer = open_producer(
+        bootstrap,
+        timeout,
+        acks=acks,
+        # It costs next to nothing and keeps the order of lines through retries, so it is on where it can be.
+        enable_idempotence=acks == ACKS_ALL,
+        compression_type=codec.name.lower(),
+        batch_size=batch_bytes,
+        allow_auto_create_topics=create,
+    )
+    with producer, _input(path) as descriptor:
         try:
-            _pump(writer, topic, descriptor, reader, defaults)
+            _pump(producer, tally, topic, descriptor, reader, defaults)
         except ConfigError as error:
             problem = error  # Lines before the bad one are good, and are delivered.
-        writer.flush()
-    return _report(topic, tally, problem)
+        producer.flush()
+        size_bytes = producer.metrics()["bytes_sent"]
+    return _report(topic, tally, size_bytes, problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,25 +159,28 @@ class _Defaults:
     timestamp: int | None
 
 
-def _pump(writer: BatchWriter, topic: str, descriptor: int, reader: LineReader, defaults: _Defaults) -> None:
+def _pump(
+    producer: Producer, tally: Tally, topic: str, descriptor: int, reader: LineReader, defaults: _Defaults
+) -> None:
     number = 0
     for lines, quiet in lines_from(descriptor):
         for line in lines:
             number += 1
             record = reader(line, number)
-            writer.send(
+            producer.send(
                 topic,
-                record.key,
                 record.value,
+                record.key,
                 headers=(*defaults.headers, *record.headers),
                 partition=defaults.partition if defaults.partition is not None else record.partition,
                 timestamp=defaults.timestamp if defaults.timestamp is not None else record.timestamp,
+                on_delivery=tally.note,
             )
         if quiet:
-            writer.flush()
+            producer.flush()
 
 
-def _report(topic: str, tally: Tally, problem: EverlogError | None) -> Report:
+def _report(topic: str, tally: Tally, size_bytes: int, problem: EverlogError | None) -> Report:
     rows = [
         (partition, count, tally.first_offset.get(partition), tally.last_offset.get(partition))
         for partition, count in sorted(tally.by_partition.items())
@@ -184,7 +188,7 @@ def _report(topic: str, tally: Tally, problem: EverlogError | None) -> Report:
     data = {
         "topic": topic,
         "records": tally.records,
-        "bytes": tally.size_bytes,
+        "bytes": size_bytes,
         "failed": tally.failed,
         "partitions": [
             {"partition": partition, "records": count, "first_offset": first, "last_offset": last}
@@ -196,7 +200,7 @@ def _report(topic: str, tally: Tally, problem: EverlogError | None) -> Report:
         blocks.append(Table(("PARTITION", "RECORDS", "FIRST", "LAST"), rows))
     errors = [str(problem)] if problem is not None else []
     if tally.failed:
-        errors.append(f"{counted(tally.failed, 'record')} not delivered: {tally.errors[0]}")
+        errors.append(f"{counted(tally.failed, 'record')} not delivered: {tally.error}")
     return Report(data, blocks, errors)
 
 
