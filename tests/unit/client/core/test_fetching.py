@@ -77,6 +77,14 @@ def test_an_answer_is_buffered_and_the_next_request_asks_behind_it() -> None:
     assert offsets(world.ask()[0]) == {0: 3}
 
 
+def test_a_batch_before_the_position_does_not_move_it_back() -> None:
+    world = World()
+    world.positions.seek(ZERO, 3)
+    world.answer(world.ask()[0], data(a_batch(0, "a", "b")))
+    state = world.positions.of(ZERO)
+    assert (state.fetch_offset, len(state.buffered)) == (3, 0)
+
+
 def test_a_broker_that_is_busy_is_not_asked_again() -> None:
     world = World()
     world.busy.add(1)

@@ -71,8 +71,21 @@ def test_records_before_the_start_are_not_seen() -> None:
 def test_the_list_that_was_handed_out_is_the_callers() -> None:
     feed = feed_of(a_state(), a_chunk(0, 3), a_chunk(3, 3))
     rows = feed.take(3)
-    rows.clear()
+    rows.append(rows[0])
     assert [row.offset for row in feed.take(3)] == [3, 4, 5]
+
+
+def test_what_is_paused_is_given_back_as_far_as_it_is_left() -> None:
+    state = a_state()
+    feed = feed_of(state, a_chunk(0, 4, 4))
+    feed.take(2)
+    state.paused = True
+    assert not feed.is_ready
+    assert not feed.tidy()
+    assert feed.take(9) == []
+    state.paused = False
+    feed.add(state, state.unbuffer())
+    assert [row.offset for row in feed.take(9)] == [2, 3, 4, 5, 6, 7]
 
 
 def test_a_damaged_batch_is_said_after_the_records_before_it() -> None:
