@@ -1,0 +1,298 @@
+"""Groups: members share partitions, and take over from those who go or die (C2-C4)."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import everlog.aio
+from everlog import Consumer, ErrorCode, OffsetAndMetadata, Refused, TopicPartition
+from everlog.client.core.assignors import AssignedMember, Layout, RebalanceProtocol
+from tests.client.conftest import NewTopic, topic_maker
+from tests.client.group_members import WAYS, a_group, members, on_a_loop, shared, until
+from tests.client.log_writing import write
+from tests.conformance.target import Target
+
+NUMBERS = [b"%d" % number for number in range(60)]
+
+every_way = pytest.mark.parametrize("way", WAYS)
+
+
+@every_way
+@on_a_loop
+async def test_c2_members_share_partitions_and_every_record_is_read_by_one(
+    bootstrap: str, new_topic: NewTopic, way: str
+) -> None:
+    topic = new_topic(6)
+    async with members(bootstrap) as group:
+        readers = [await group.join(topic, **WAYS[way]) for _ in range(3)]
+        await until(lambda: shared(6, *readers), *readers)
+
+        for partition in range(6):
+            write(bootstrap, topic, NUMBERS[partition * 10 : partition * 10 + 10], partition=partition)
+        await until(lambda: sum(len(each.values) for each in readers) >= 60, *readers)
+
+        assert sorted(value for each in readers for value in each.values) == sorted(NUMBERS)
+
+
+@every_way
+@on_a_loop
+async def test_c3_who_leaves_is_replaced_at_once(bootstrap: str, new_topic: NewTopic, way: str) -> None:
+    topic = new_topic(4)
+    async with members(bootstrap) as group:
+        stays = await group.join(topic, session_timeout_ms=300_000, **WAYS[way])
+        leaves = await group.join(topic, session_timeout_ms=300_000, **WAYS[way])
+        await until(lambda: shared(4, stays, leaves), stays, leaves)
+
+        await leaves.stop()
+
+        await until(lambda: shared(4, stays), stays)
+        assert leaves.events[-1][0] == "revoked"
+
+
+@every_way
+@on_a_loop
+async def test_c4_who_dies_is_replaced_when_its_session_runs_out(
+    bootstrap: str, new_topic: NewTopic, way: str
+) -> None:
+    topic = new_topic(4)
+    write(bootstrap, topic, NUMBERS[:10], partition=0)
+    async with members(bootstrap) as group:
+        stays = await group.join(topic, session_timeout_ms=2_000, **WAYS[way])
+        dies = await group.join(topic, session_timeout_ms=2_000, **WAYS[way])
+        await until(lambda: shared(4, stays, dies), stays, dies)
+
+        await dies.die()
+
+        await until(lambda: shared(4, stays), stays)
+
+
+@pytest.mark.parametrize("way", ["cooperative", "consumer"])
+@on_a_loop
+async def test_c3_members_keep_what_stays_theirs(bootstrap: str, new_topic: NewTopic, way: str) -> None:
+    topic = new_topic(4)
+    async with members(bootstrap) as group:
+        first = await group.join(topic, **WAYS[way])
+        await until(lambda: shared(4, first), first)
+        second = await group.join(topic, **WAYS[way])
+        await until(lambda: shared(4, first, second), first, second)
+
+        revoked = [places for kind, places in first.events if kind == "revoked"]
+        assert revoked == [second.has]
+        assert not any(kind == "lost" for kind, _ in first.events + second.events)
+
+
+@on_a_loop
+async def test_c3_an_eager_member_gives_up_all_before_it_gets_anything(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic(4)
+    async with members(bootstrap) as group:
+        first = await group.join(topic, **WAYS["range"])
+        await until(lambda: shared(4, first), first)
+        second = await group.join(topic, **WAYS["range"])
+        await until(lambda: shared(4, first, second), first, second)
+
+        assert first.events[:2] == [("assigned", frozenset(range(4))), ("revoked", frozenset(range(4)))]
+        assert first.events[-1] == ("assigned", first.has)
+        assert [kind for kind, _ in second.events] == ["assigned"]
+
+
+@every_way
+@on_a_loop
+async def test_c4_an_application_that_does_not_poll_loses_its_partitions_and_comes_back(
+    bootstrap: str, new_topic: NewTopic, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = new_topic(4)
+    async with members(bootstrap) as group:
+        busy = await group.join(topic, max_poll_interval_ms=2_000, enable_auto_commit=False, **WAYS[way])
+        other = await group.join(topic, **WAYS[way])
+        await until(lambda: shared(4, busy, other), busy, other)
+
+        await busy.idle()
+        await until(lambda: shared(4, other), other)
+
+        assert "max_poll_interval_ms=2000" in caplog.text
+        with pytest.raises(Refused) as refused:
+            await busy.consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(1)})
+        assert refused.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+        busy.go_on()
+        await until(lambda: shared(4, busy, other), busy, other)
+        assert "lost" in [kind for kind, _ in busy.events]
+        assert "lost" not in [kind for kind, _ in other.events]
+
+
+@every_way
+def test_c4_a_long_wait_for_records_is_no_sign_of_death(
+    bootstrap: str, new_topic: NewTopic, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = new_topic()
+    options: dict[str, Any] = {"max_poll_interval_ms": 1_000, "auto_offset_reset": "earliest", **WAYS[way]}
+    with Consumer(bootstrap, group_id=a_group(), topics=[topic], **options) as consumer:
+        assert consumer.poll(5.0) == []
+        assert consumer.assignment() == {TopicPartition(topic, 0)}
+        write(bootstrap, topic, [b"x"])
+        deadline = time.monotonic() + 60
+        while not (found := consumer.poll(5.0)):
+            assert time.monotonic() < deadline
+    assert [record.value for record in found] == [b"x"]
+    assert "max_poll_interval_ms" not in caplog.text
+
+
+@every_way
+def test_c4_heartbeats_go_on_while_the_application_works(
+    bootstrap: str, new_topic: NewTopic, way: str
+) -> None:
+    topic = new_topic(2)
+    options: dict[str, Any] = {
+        "session_timeout_ms": 2_000,
+        "heartbeat_interval_ms": 200,
+        "auto_offset_reset": "earliest",
+        **WAYS[way],
+    }
+    write(bootstrap, topic, [b"x"])
+    with Consumer(bootstrap, group_id=a_group(), topics=[topic], **options) as consumer:
+        deadline = time.monotonic() + 60
+        while not consumer.poll(0.5):
+            assert time.monotonic() < deadline
+        before = consumer.group_metadata()
+        threading.Event().wait(5)  # Longer than the session: the application is busy with what it got.
+        consumer.poll(0.1)
+        consumer.commit()
+
+        assert consumer.group_metadata() == before
+
+
+@every_way
+@on_a_loop
+async def test_c2_a_topic_that_grows_is_shared_out_anew(
+    bootstrap: str, new_topic: NewTopic, way: str
+) -> None:
+    topic = new_topic(2)
+    async with members(bootstrap) as group:
+        readers = [await group.join(topic, metadata_max_age_ms=300, **WAYS[way]) for _ in range(2)]
+        await until(lambda: shared(2, *readers), *readers)
+
+        async with everlog.aio.Admin(bootstrap) as admin:
+            await admin.create_partitions({topic: 4})
+
+        await until(lambda: shared(4, *readers), *readers)
+
+
+@every_way
+@on_a_loop
+async def test_c2_a_pattern_finds_topics_that_come_later(
+    bootstrap: str, new_topic: NewTopic, way: str
+) -> None:
+    first = new_topic()
+    prefix = first[:8]
+    async with members(bootstrap) as group:
+        reader = await group.join(pattern=f"{prefix}.*", metadata_max_age_ms=300, **WAYS[way])
+        await until(lambda: reader.consumer.subscription() == {first}, reader)
+
+        later = topic_maker(bootstrap, lambda: f"{prefix}-later")()
+        write(bootstrap, later, [b"x"])
+
+        await until(lambda: reader.consumer.subscription() == {first, later}, reader)
+        await until(lambda: reader.values == [b"x"], reader)
+
+
+@every_way
+@on_a_loop
+async def test_c2_a_topic_that_does_not_exist_yet_is_read_once_it_does(
+    bootstrap: str, new_topic: NewTopic, way: str
+) -> None:
+    there = new_topic()
+    missing = f"{there}-missing"
+    async with members(bootstrap) as group:
+        reader = await group.join(there, missing, allow_auto_create_topics=False, **WAYS[way])
+        await until(lambda: len(reader.consumer.assignment()) == 1, reader)
+
+        topic_maker(bootstrap, lambda: missing)()
+
+        await until(lambda: len(reader.consumer.assignment()) == 2, reader)
+
+
+@every_way
+@on_a_loop
+async def test_c2_a_new_subscription_takes_the_place_of_the_old(
+    bootstrap: str, new_topic: NewTopic, way: str
+) -> None:
+    old, new = new_topic(2), new_topic(3)
+    async with members(bootstrap) as group:
+        reader = await group.join(old, **WAYS[way])
+        await until(lambda: shared(2, reader), reader)
+
+        await reader.consumer.subscribe([new], listener=reader)
+
+        await until(lambda: shared(3, reader), reader)
+        assert {place.topic for place in reader.consumer.assignment()} == {new}
+        assert ("revoked", frozenset({0, 1})) in reader.events
+
+
+@every_way
+@on_a_loop
+async def test_c2_who_unsubscribes_can_subscribe_again(bootstrap: str, new_topic: NewTopic, way: str) -> None:
+    topic = new_topic(4)
+    async with members(bootstrap) as group:
+        stays, comes_back = await group.join(topic, **WAYS[way]), await group.join(topic, **WAYS[way])
+        await until(lambda: shared(4, stays, comes_back), stays, comes_back)
+
+        await comes_back.idle()
+        await comes_back.consumer.unsubscribe()
+        assert comes_back.has == frozenset()
+        await until(lambda: shared(4, stays), stays)
+        await comes_back.consumer.subscribe([topic], listener=comes_back)
+        comes_back.go_on()
+
+        await until(lambda: shared(4, stays, comes_back), stays, comes_back)
+
+
+@every_way
+@on_a_loop
+async def test_c2_a_group_survives_a_restart_of_its_coordinator(
+    victim: Target, fresh_topic: Any, way: str
+) -> None:
+    topic = topic_maker(victim.bootstrap, fresh_topic)(4)
+    write(victim.bootstrap, topic, NUMBERS[:10], partition=0)
+    async with members(victim.bootstrap) as group:
+        readers = [await group.join(topic, **WAYS[way]) for _ in range(2)]
+        await until(lambda: shared(4, *readers), *readers)
+        await until(lambda: sum(len(each.values) for each in readers) >= 10, *readers)
+
+        await asyncio.to_thread(victim.kill)
+        await asyncio.to_thread(victim.start)
+        write(victim.bootstrap, topic, NUMBERS[10:20], partition=1)
+
+        await until(lambda: sum(len(each.values) for each in readers) >= 20, *readers)
+        await until(lambda: shared(4, *readers), *readers)
+        assert {value for each in readers for value in each.values} == set(NUMBERS[:20])
+
+
+class EverythingToTheFirst:
+    """An assignor of an application's own."""
+
+    name = "everything-to-the-first"
+    protocols = (RebalanceProtocol.EAGER,)
+
+    def assign(
+        self, members: Mapping[str, AssignedMember], topics: Layout
+    ) -> Mapping[str, list[TopicPartition]]:
+        places = [TopicPartition(topic, at) for topic, racks in topics.items() for at in range(len(racks))]
+        return {min(members): places}
+
+
+@on_a_loop
+async def test_c3_an_application_may_bring_an_assignor_of_its_own(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic(4)
+    mine = EverythingToTheFirst()
+    async with members(bootstrap) as group:
+        readers = [await group.join(topic, partition_assignment_strategy=mine) for _ in range(2)]
+
+        await until(lambda: sorted(len(each.has) for each in readers) == [0, 4], *readers)
+        await until(lambda: all(("assigned", each.has) in each.events for each in readers), *readers)
