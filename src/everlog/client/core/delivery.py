@@ -6,24 +6,12 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 from everlog.client.core.errors import TimedOut
-from everlog.client.core.pending_batch import UNKNOWN_OFFSET, PendingBatch
+from everlog.client.core.pending_batch import PendingBatch
+from everlog.client.core.record_metadata import UNKNOWN_OFFSET, OnDelivery, RecordMetadata
 from everlog.model.errors import EverlogError
 from everlog.records.short_way import ticket
 
-
-class RecordMetadata(NamedTuple):
-    """Where a record lies."""
-
-    topic: str
-    partition: int
-    offset: int
-    """-1 where the broker did not say: with acks=0, or for a duplicate that it had long ago."""
-    timestamp: int
-    """Milliseconds since 1970: the record's own, or the broker's if the topic has LogAppendTime."""
-
-
-OnDelivery = Callable[[RecordMetadata | None, EverlogError | None], object]
-"""Called with where a record lies, or with why it is not delivered; on the network thread."""
+__all__ = ["BatchMetadata", "BulkDelivery", "Delivery", "OnDelivery", "RecordMetadata"]
 
 
 @ticket

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, Protocol
 
 from everlog.client.core.producer_identity import ProducerIdentity
+from everlog.client.core.record_metadata import UNKNOWN_OFFSET, tell_all
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.records.rows import BatchBuffer
 from everlog.records.short_way import Inlet
 
-UNKNOWN_OFFSET = -1
 NO_SEQUENCE = -1
 
 _log = logging.getLogger("everlog.producer")
@@ -210,8 +210,12 @@ class PendingBatch:
             event.set()
         for callback in callbacks:
             _run(callback)
-        for delivery, on_delivery in zip(notices[::2], notices[1::2], strict=True):
-            _run(partial(delivery.tell, on_delivery))
+        pairs = zip(notices[::2], notices[1::2], strict=True)
+        if self.parts is None:
+            tell_all(self, pairs)
+        else:
+            for delivery, on_delivery in pairs:
+                _run(partial(delivery.tell, on_delivery))
         parent = self._parent
         if parent is not None and parent.parts is not None and all(part.is_done for part in parent.parts):
             parent._finish(UNKNOWN_OFFSET, -1, None)
