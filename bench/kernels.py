@@ -1,14 +1,18 @@
-"""How many records a second the skim takes in, compiled and in plain Python: `python bench/kernels.py`.
+"""How many records a second the kernels take in, compiled and in plain Python: `python bench/kernels.py`.
 
 CPU time of this process, the best of five rounds, over batches of 1,000 records of 100 bytes.
 """
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from everlog.ports.files import Buffer
+from everlog.records import columns, columns_plain
 from everlog.records.batch import batch_at
 from everlog.records.builder import NewRecord, build_batch
+from everlog.records.column_buffers import LARGEST_INT64, BinarySource, Keyless, RowSource, Span
+from everlog.records.columns import columns_are_compiled
 from everlog.records.reader import read_records
 from everlog.records.skim import Skim, kernel_is_loaded, skim_compiled, skim_plainly
 
@@ -39,6 +43,29 @@ def skimming(skim: Callable[[Buffer, int, int], Skim]) -> float:
     return millions_a_second(lambda: skim(records, COUNT, BATCH.base_timestamp))
 
 
+def print_columns() -> None:
+    """Print the rates of the columns, of which one call handles 100 batches where it is compiled."""
+    found = columns_plain.decode_columns([Span(BATCH.raw, None, 0, LARGEST_INT64, 0, 0)])
+    key, value = (
+        BinarySource(column.offsets, column.data, None, 0, wide=False) for column in (found.key, found.value)
+    )
+    rows = RowSource(COUNT, key, value, None, None, BATCH.base_timestamp)
+    keyless = Keyless((0, 1, 2), COUNT)
+    for twin, name, batches in ((columns_plain, "plain Python", 1), (columns, "compiled", 100)):
+        if twin is columns and not columns_are_compiled():
+            print("columns, compiled     not built, or EVERLOG_PURE_PYTHON is set")
+            return
+        spans = [Span(BATCH.raw, None, 0, LARGEST_INT64, 0, 0)] * batches
+        decode, encode, route = twin.decode_columns, twin.encode_rows, twin.route_rows
+        rates = {
+            "batches to columns": batches * millions_a_second(partial(decode, spans)),
+            "columns to a batch": millions_a_second(partial(encode, rows, None, 0, COUNT, 1 << 20)),
+            "keys to partitions": millions_a_second(partial(route, COUNT, key, None, 6, keyless)),
+        }
+        for what, rate in rates.items():
+            print(f"{what}, {name:12} {rate:8.2f} M records/s")
+
+
 def main() -> None:
     """Print a line for each kernel and its twin."""
     plain = skimming(skim_plainly)
@@ -50,6 +77,7 @@ def main() -> None:
         print("skim, compiled        not built, or EVERLOG_PURE_PYTHON is set")
     print(f"build, plain Python   {millions_a_second(lambda: build_batch(RECORDS)):8.2f} M records/s")
     print(f"read, plain Python    {millions_a_second(lambda: read_records(BATCH)):8.2f} M records/s")
+    print_columns()
 
 
 if __name__ == "__main__":
