@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, ParamSpec
 
@@ -139,7 +139,7 @@ class Readers:
 
 
 @asynccontextmanager
-async def members(bootstrap: str) -> AsyncIterator[Readers]:
+async def members(bootstrap: str) -> AsyncGenerator[Readers]:
     """A group of its own."""
     readers = Readers(bootstrap, a_group())
     try:
