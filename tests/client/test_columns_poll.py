@@ -142,7 +142,7 @@ def test_c5_poll_and_poll_arrow_take_turns_at_the_same_position(bootstrap: str, 
         assert values(polled(consumer, 15)) == [b"%d" % i for i in range(5, 20)]
         consumer.seek(place, 18)
         assert [record.value for record in consumer.poll(PATIENCE_S)] == [b"18", b"19"]
-        assert consumer.metrics().records_polled == 7 + 13 + 15 + 2
+        assert consumer.metrics()["records_polled"] == 7 + 13 + 15 + 2
 
 
 def test_c5_a_paused_partition_brings_no_rows(bootstrap: str, new_topic: NewTopic) -> None:

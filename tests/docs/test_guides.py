@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from everlog.client.core.consumer_settings import ConsumerSettings
 from everlog.client.core.producer_settings import ProducerSettings
 from everlog.client.core.settings import ConnectionSettings
 
@@ -45,8 +46,11 @@ def test_the_examples_of_a_guide_run(
         exec(compile(source, str(guide), "exec"), namespace)
 
 
-def test_the_producers_guide_names_each_setting() -> None:
-    text = (GUIDES / "producer.md").read_text()
+@pytest.mark.parametrize(
+    ("guide", "settings"), [("producer.md", ProducerSettings), ("consumer.md", ConsumerSettings)]
+)
+def test_a_guide_names_each_setting(guide: str, settings: type[ConnectionSettings]) -> None:
+    text = (GUIDES / guide).read_text()
     shared = {field.name for field in dataclasses.fields(ConnectionSettings)}
-    own = [field.name for field in dataclasses.fields(ProducerSettings) if field.name not in shared]
+    own = [field.name for field in dataclasses.fields(settings) if field.name not in shared]
     assert [name for name in own if f"| `{name}` |" not in text] == []

@@ -1,11 +1,10 @@
-"""What a consumer counts."""
+"""What a consumer counts about itself."""
 
-from dataclasses import dataclass
+from typing import TypedDict
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerMetrics:
-    """Counts since the consumer was made, and how things stand now."""
+class ConsumerMetrics(TypedDict):
+    """What `Consumer.metrics()` returns: counts since the consumer was made, and how things stand now."""
 
     fetches: int
     """Requests for records."""
@@ -14,7 +13,7 @@ class ConsumerMetrics:
     bytes_fetched: int
     """Of batches, as they came."""
     records_polled: int
-    """Records that poll has returned; those of poll_arrow are not counted."""
+    """Records that poll has returned."""
     commits: int
     commit_failures: int
     bytes_buffered: int
