@@ -305,7 +305,7 @@ def test_p1_what_is_no_table_and_columns_that_are_not_there_are_refused(
 def test_p1_a_row_larger_than_a_request_is_refused(bootstrap: str, new_topic: NewTopic) -> None:
     topic = new_topic()
     with Producer(bootstrap, max_request_size=10_000) as producer:
-        with pytest.raises(Refused, match=r"takes 10\d\d\d bytes: expected at most 10000"):
+        with pytest.raises(Refused, match=r"takes 10\d\d\d bytes: expected at most max_request_size, 10000"):
             producer.send_arrow(topic, pa.table({"value": [b"x" * 10_000]}))
         producer.send_arrow(topic, pa.table({"value": [b"x" * 9_900]})).result(PATIENCE_S)
 

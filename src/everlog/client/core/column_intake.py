@@ -56,7 +56,7 @@ class ColumnIntake:
         row_bytes = max(1, rows.size_bytes // rows.source.rows)
         keyless = Keyless(
             tuple(topic.led),
-            max(1, (topic.batch_limit - HEADER_BYTES) // row_bytes),
+            max(1, self._section_bytes(topic) // row_bytes),
             self._rows_without_key.get(topic.name) or random.randrange(1 << 30),
         )
         if rows.partition is None and (rows.source.key is None or not self._goes_by_key):
@@ -81,7 +81,7 @@ class ColumnIntake:
         key = rows.source.key if self._goes_by_key else None
         order, ends, run_at = route_rows(rows.source.rows, key, rows.partition, len(topic.queues), keyless)
         self._rows_without_key[topic.name] = run_at
-        limit = topic.batch_limit - HEADER_BYTES
+        limit = self._section_bytes(topic)
         lines = [
             _Line(partition, start, end, _even_share(end - start, row_bytes, limit))
             for partition, (start, end) in enumerate(zip((0, *ends[:-1]), ends, strict=True))
@@ -89,16 +89,21 @@ class ColumnIntake:
         ]
         return order, lines
 
+    def _section_bytes(self, topic: TopicQueues) -> int:
+        """What the records of a batch may take, if it is more than one."""
+        return max(1, min(topic.batch_limit, self._settings.buffer_memory) - HEADER_BYTES)
+
     def _batch(
         self, topic: TopicQueues, rows: RowColumns, order: bytearray | None, line: "_Line"
     ) -> tuple[int, BatchBuffer]:
         """Make one batch of the next rows of a line."""
-        limit = topic.batch_limit - HEADER_BYTES
+        limit = self._section_bytes(topic)
         stop = min(line.end, line.start + line.share)
         encoded = encode_rows(rows.source, order, line.start, stop, limit, HEADER_BYTES)
         batch = ColumnBatch(encoded, encoded.next - line.start)
-        if batch.size_bytes > topic.batch_limit:
-            raise _too_large(topic, line.partition, batch.size_bytes)
+        # Not the topic's limit: that is where batches are to end, and a row alone may be larger.
+        if batch.size_bytes > (most := self._settings.max_request_size):
+            raise _too_large(topic, line.partition, batch.size_bytes, most)
         batch.pack(self._settings.codec, self._settings.compression_level)
         line.start = encoded.next
         # It does all that is asked of a batch which is closed.
@@ -129,9 +134,8 @@ def _no_partitioner() -> ConfigError:
     )
 
 
-def _too_large(topic: TopicQueues, partition: int, size: int) -> Refused:
+def _too_large(topic: TopicQueues, partition: int, size: int, most: int) -> Refused:
     return Refused(
         ErrorCode.MESSAGE_TOO_LARGE,
-        f"a row for {topic.name}-{partition} takes {size} bytes: expected at most {topic.batch_limit}, as "
-        "max_request_size allows",
+        f"a row for {topic.name}-{partition} takes {size} bytes: expected at most max_request_size, {most}",
     )

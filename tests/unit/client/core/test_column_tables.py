@@ -77,6 +77,23 @@ def test_every_row_is_in_one_batch_and_in_order(
     assert all(numbers == sorted(numbers) for numbers in by_partition.values())
 
 
+def test_a_row_alone_may_be_larger_than_the_topic_wants_its_batches() -> None:
+    intake = ColumnIntake(producer_settings("localhost:9092", {}))
+    table = pa.table({"value": [b"small", bytes(5_000), b"small"]})
+    counts = [batch.count for _, batch in intake.batches(a_topic(1, 2_000), table, None, NOON)]
+
+    assert sum(counts) == 3
+    assert len(counts) > 1
+
+
+def test_a_batch_is_no_larger_than_the_memory_for_all() -> None:
+    intake = ColumnIntake(producer_settings("localhost:9092", {"buffer_memory": 3_000}))
+    table = pa.table({"value": [bytes(100)] * 100})
+    sizes = [batch.size_bytes for _, batch in intake.batches(a_topic(1), table, None, NOON)]
+
+    assert max(sizes) <= 3_000
+
+
 def a_batch(count: int = 5) -> ColumnBatch:
     source = RowSource(count, None, None, None, None, NOON)
     return ColumnBatch(encode_rows(source, None, 0, count, 1_000, HEADER_BYTES), count)
