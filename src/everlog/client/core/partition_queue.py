@@ -81,10 +81,15 @@ class PartitionQueue:
         return self.waiting[0].attempts == 0 and self.in_flight[-1].attempts == 1
 
     def adopt(self, identity: ProducerIdentity) -> None:
-        """Be sent under the producer's identity from now on. With a new one, numbers begin at 0."""
-        if identity == self.given:
+        """Be sent under the producer's identity, with numbers from 0, as soon as that can do no harm.
+
+        A batch that was sent and may have been written keeps its number until that is known: under another
+        one it would be written twice.
+        """
+        if identity == self.given or self.in_flight:
             return
-        assert not self.in_flight, (self.place, identity)
+        if not self.renumbers and any(batch.base_sequence != NO_SEQUENCE for batch in self.waiting):
+            return
         self.given = self.identity = identity
         self.needs_identity = False
         self._start_over()

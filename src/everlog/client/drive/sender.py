@@ -11,13 +11,13 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from everlog.client.core.accumulator import Accumulator
 from everlog.client.core.errors import Closed, TimedOut
 from everlog.client.core.metadata import ClusterView
 from everlog.client.core.partition_queue import PartitionQueue
-from everlog.client.core.pending_batch import NOBODY, PendingBatch
+from everlog.client.core.pending_batch import NOBODY
 from everlog.client.core.producer_identity import ProducerIdentity
 from everlog.client.core.producer_metrics import ProducerMetrics, SendCounts
 from everlog.client.core.producer_settings import ACKS_NONE, ProducerSettings
@@ -33,9 +33,10 @@ from everlog.client.core.send_plan import (
     produce_request,
     rule,
 )
-from everlog.client.drive.lane import Lane
 from everlog.client.drive.link import ClusterLink
+from everlog.client.drive.produce_lane import ProduceLane
 from everlog.client.drive.producer_id import new_identity
+from everlog.client.drive.settlement import Admission, Settlement
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.produce import ProduceResponse
@@ -43,37 +44,18 @@ from everlog.wire.messages.produce import ProduceResponse
 _log = logging.getLogger("everlog.producer")
 
 
-class Admission(Protocol):
-    """What a transaction says about sending; see drive.transactions."""
-
-    @property
-    def produce_at_most(self) -> int | None:
-        """The newest version of Produce that it allows."""
-        ...
-
-    def admits(self, place: TopicPartition) -> bool:
-        """Whether a partition may be written to now; if not yet, `wake` is called once it may."""
-        ...
-
-    def batch_failed(self, error: EverlogError) -> None:
-        """Take in that a batch will not be delivered."""
-        ...
-
-
 class Sender:
     """The sender of one producer, on one event loop. It takes from the accumulator, whoever fills it."""
 
     def __init__(self, link: ClusterLink, settings: ProducerSettings, accumulator: Accumulator) -> None:
-        self.session: Admission | None = None
         self.counts = SendCounts()
+        self._settlement = Settlement(link, settings, accumulator, self.counts)
         self._link = link
         self._settings = settings
         self._accumulator = accumulator
         self._identity: ProducerIdentity | None = None if settings.enable_idempotence else NOBODY
         self._is_asking = False
-        self._lanes: dict[int, Lane] = {}
-        self._stale: set[str] = set()
-        """Topics whose leaders are in doubt."""
+        self._lanes: dict[int, ProduceLane] = {}
         self._refresh_backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
         self._refresh_at = 0.0
         self._is_refreshing = False
@@ -81,11 +63,19 @@ class Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
         self._turn = 0
-        self._delivery_s = settings.delivery_timeout_ms / 1000
         self._linger_s = settings.linger_ms / 1000
         link.watch(self._see)
 
     # What a producer and a transaction ask for.
+
+    @property
+    def session(self) -> Admission | None:
+        """The transactions that what is sent belongs to, if any."""
+        return self._settlement.session
+
+    @session.setter
+    def session(self, session: Admission) -> None:
+        self._settlement.session = session
 
     def wake(self) -> None:
         """Look for something to send. Only on the loop's thread."""
@@ -125,7 +115,7 @@ class Sender:
         """Fail with this what has not been sent, and what is under way as soon as it would be sent again."""
         for queue in self._accumulator.lines():
             while queue.waiting:
-                self._finish(self._accumulator.take(queue), error)
+                self._settlement.finish(self._accumulator.take(queue), error)
         for batch in self._accumulator.unfinished():
             batch.doom = error
 
@@ -139,7 +129,9 @@ class Sender:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.drop(Closed("the producer was closed before the record was delivered"))
         for batch in self._accumulator.unfinished():
-            self._finish(batch, Closed("the producer was closed before the record was known to be delivered"))
+            self._settlement.finish(
+                batch, Closed("the producer was closed before the record was known to be delivered")
+            )
 
     def metrics(self) -> ProducerMetrics:
         """What was counted so far."""
@@ -168,7 +160,7 @@ class Sender:
         accumulator = self._accumulator
         # Before the look around: what is appended from here on calls again, unless the timer is soon enough.
         accumulator.wakes_on_first = accumulator.wakes_on_ready = True
-        due = self._expire(now)
+        due = self._settlement.expire(now)
         lines = accumulator.lines()
         if self._identity is None:
             if lines and self.session is None:
@@ -180,7 +172,7 @@ class Sender:
             due = min(due, self._sort(queue, ways, now))
         for node_id, queues in ways.items():
             due = min(due, self._fill(node_id, queues, now))
-        if self._stale:
+        if self._settlement.stale:
             due = min(due, self._refresh(now))
         self._arm(due, now)
 
@@ -194,7 +186,7 @@ class Sender:
             return self._accumulator.ready_at(queue)
         leader = self._link.view.leader_of(queue.place)
         if leader is None:
-            self._stale.add(queue.place.topic)
+            self._settlement.stale.add(queue.place.topic)
             return math.inf
         if not self._may_send(queue, leader.node_id):
             return math.inf
@@ -204,14 +196,9 @@ class Sender:
         return math.inf
 
     def _may_send(self, queue: PartitionQueue, node_id: int) -> bool:
-        if not queue.may_send(node_id):
+        if self._identity is None or not queue.may_send(node_id):
             return False
-        assert self._identity is not None
-        if queue.given != self._identity:
-            # A new id: what went out under the old one must be over first.
-            if queue.in_flight:
-                return False
-            queue.adopt(self._identity)
+        queue.adopt(self._identity)
         if queue.needs_identity and queue.renumbers:
             self._identity = None
             self._ask_identity()
@@ -222,7 +209,7 @@ class Sender:
         """Send to one broker as much as may be under way; return when to look again."""
         lane = self._lanes.get(node_id)
         if lane is None:
-            lane = self._lanes[node_id] = Lane(node_id, self._link.backoff())
+            lane = self._lanes[node_id] = ProduceLane(node_id, self._link.backoff())
         if lane.blocked_until > now:
             return lane.blocked_until
         if not lane.is_open:
@@ -240,7 +227,7 @@ class Sender:
         return math.inf
 
     def _load(
-        self, lane: Lane, line: Sequence[PartitionQueue], now: float
+        self, lane: ProduceLane, line: Sequence[PartitionQueue], now: float
     ) -> tuple[list[Departure], list[PartitionQueue]]:
         """Take one batch of each partition, as far as they fit; also return the lines that have more."""
         departures: list[Departure] = []
@@ -261,7 +248,7 @@ class Sender:
                 more.append(queue)
         return departures, [*passed, *more]
 
-    def _send(self, lane: Lane, departures: Sequence[Departure], now: float) -> None:
+    def _send(self, lane: ProduceLane, departures: Sequence[Departure], now: float) -> None:
         assert lane.connection is not None
         view = self._link.view
         request, has_ids = produce_request(departures, view, self._settings)
@@ -282,7 +269,7 @@ class Sender:
         answer.add_done_callback(partial(self._answered, lane, departures, names, now))
 
     async def _send_silent(
-        self, lane: Lane, departures: Sequence[Departure], send: Callable[[], None]
+        self, lane: ProduceLane, departures: Sequence[Departure], send: Callable[[], None]
     ) -> None:
         """Send without an answer; the memory is given back once the socket has taken it."""
         error: EverlogError | None = None
@@ -295,14 +282,14 @@ class Sender:
         lane.in_flight -= 1
         for departure in departures:
             ruling = Ruling(Fate.DELIVERED) if error is None else Ruling(Fate.MOVED, error=error)
-            self._settle(departure, ruling)
+            self._settlement.settle(departure, ruling)
         self.pump()
 
     # Answers.
 
     def _answered(
         self,
-        lane: Lane,
+        lane: ProduceLane,
         departures: Sequence[Departure],
         names: dict[bytes, str],
         sent_at: float,
@@ -318,12 +305,12 @@ class Sender:
             failure = error if isinstance(error, EverlogError) else Closed(f"the producer failed: {error!r}")
             fate = Fate.MOVED if failure.retriable else Fate.FAILED
             for departure in departures:
-                self._settle(departure, Ruling(fate, error=failure))
+                self._settlement.settle(departure, Ruling(fate, error=failure))
         self.pump()
 
     def _take_in(
         self,
-        lane: Lane,
+        lane: ProduceLane,
         departures: Sequence[Departure],
         names: dict[bytes, str],
         sent_at: float,
@@ -340,97 +327,7 @@ class Sender:
         answers = answers_by_place(response, names)
         for departure in departures:
             ruling = rule(departure.batch, answers.get(departure.queue.place))
-            self._settle(departure, ruling, moved_from=lane.node_id)
-
-    def _settle(self, departure: Departure, ruling: Ruling, moved_from: int | None = None) -> None:
-        """Do what an answer means for one batch."""
-        queue, batch = departure.queue, departure.batch
-        queue.answered(batch)
-        if batch.is_done:
-            # Its time was up while it was under way, and it has been reported.
-            return
-        if ruling.fate is Fate.DELIVERED:
-            self.counts.records_delivered += batch.count
-            self._accumulator.finished(batch)
-            batch.deliver(ruling.base_offset, ruling.append_time)
-            return
-        assert ruling.error is not None
-        if ruling.fate is Fate.FAILED or batch.doom is not None or batch.attempts > self._settings.retries:
-            self._finish(batch, batch.doom or ruling.error)
-        elif ruling.fate is Fate.TOO_LARGE:
-            self._divide(queue, batch, ruling.error)
-        elif ruling.fate is Fate.OUT_OF_ORDER:
-            self._out_of_order(queue, batch, ruling.error)
-        else:
-            self._again(queue, batch, ruling, moved_from)
-
-    def _again(
-        self, queue: PartitionQueue, batch: PendingBatch, ruling: Ruling, moved_from: int | None
-    ) -> None:
-        assert ruling.error is not None
-        error, now = ruling.error, time.monotonic()
-        retry_at = now + self._wait_s(batch.attempts)
-        if ruling.fate is Fate.MOVED:
-            leader = self._link.view.leader_of(queue.place)
-            if moved_from is not None and leader is not None and leader.node_id != moved_from:
-                retry_at = now  # The answer has said who leads now (KIP-951).
-            else:
-                self._stale.add(queue.place.topic)
-        self._accumulator.put_back(queue, lambda: queue.again(batch, error, retry_at))
-
-    def _out_of_order(self, queue: PartitionQueue, batch: PendingBatch, error: EverlogError) -> None:
-        if self._settings.enable_idempotence is False:
-            self._finish(batch, error)
-            return
-        found: list[bool] = []
-        self._accumulator.put_back(queue, lambda: found.append(queue.out_of_order(batch, error)))
-        if not found[0]:
-            return
-        if self.session is not None:
-            # Only an abort can close a hole in a transaction.
-            assert queue.waiting[0] is batch, queue.place
-            queue.renumbers = False
-            self._finish(self._accumulator.take(queue), error)
-            return
-        _log.warning("%s; going on with a new epoch, as something before it was not written", error)
-        self.counts.epoch_bumps += 1
-        queue.retry_at = time.monotonic() + self._wait_s(batch.attempts)
-
-    def _divide(self, queue: PartitionQueue, batch: PendingBatch, error: EverlogError) -> None:
-        self.counts.batches_split += 1
-        batch.last_error = error
-        topic = self._accumulator.topics[queue.place.topic]
-        # So that the batches to come need not be split.
-        topic.batch_limit = max(self._settings.batch_size, min(topic.batch_limit, batch.charged_bytes // 2))
-        self._accumulator.put_back(queue, lambda: queue.divided(batch))
-        assert batch.parts is not None
-        self._accumulator.replaced(batch, batch.parts)
-
-    def _finish(self, batch: PendingBatch, error: EverlogError) -> None:
-        """Report that a batch is not delivered."""
-        self.counts.records_failed += batch.count
-        self._accumulator.finished(batch)
-        batch.fail(error)
-        if self.session is not None and error is not batch.doom:
-            self.session.batch_failed(error)
-
-    def _expire(self, now: float) -> float:
-        """Fail the batches whose time is up; return when the next one's is."""
-        while (oldest := self._accumulator.oldest()) is not None:
-            if oldest.opened_at + self._delivery_s > now:
-                return oldest.opened_at + self._delivery_s
-            self._accumulator.withdraw(oldest)
-            said = f": {oldest.last_error}" if oldest.last_error is not None else ""
-            late = TimedOut(
-                f"{oldest.count} records for {oldest.place} were not delivered within delivery_timeout_ms="
-                f"{self._settings.delivery_timeout_ms}{said}"
-            )
-            self._finish(oldest, late)
-        return math.inf
-
-    def _wait_s(self, attempts: int) -> float:
-        backoff = Backoff(self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms, attempts - 1)
-        return backoff.next_wait_ms(random.random()) / 1000
+            self._settlement.settle(departure, ruling, moved_from=lane.node_id)
 
     # What takes time.
 
@@ -459,8 +356,8 @@ class Sender:
         if self._refresh_at > now:
             return self._refresh_at
         self._is_refreshing = True
-        topics = sorted(self._stale)
-        self._stale.clear()
+        topics = sorted(self._settlement.stale)
+        self._settlement.stale.clear()
         self._start(self._ask_metadata(topics))
         return math.inf
 
@@ -472,7 +369,7 @@ class Sender:
                 self._refresh_backoff.reset()
         except EverlogError as error:
             _log.debug("metadata could not be had: %s", error)
-            self._stale.update(topics)
+            self._settlement.stale.update(topics)
         finally:
             self._is_refreshing = False
             self._refresh_at = time.monotonic() + self._refresh_backoff.next_wait_ms(random.random()) / 1000
@@ -481,7 +378,7 @@ class Sender:
     def _waiting_places(self) -> list[TopicPartition]:
         return [queue.place for queue in self._accumulator.lines()]
 
-    async def _connect(self, lane: Lane) -> None:
+    async def _connect(self, lane: ProduceLane) -> None:
         try:
             lane.connection = await self._link.broker(lane.node_id)
         except EverlogError as error:
@@ -492,16 +389,16 @@ class Sender:
             lane.is_connecting = False
         self.pump()
 
-    def _note_unreachable(self, lane: Lane, error: EverlogError) -> None:
+    def _note_unreachable(self, lane: ProduceLane, error: EverlogError) -> None:
         for queue in self._accumulator.lines():
             leader = self._link.view.leader_of(queue.place)
             if leader is None or leader.node_id != lane.node_id:
                 continue
-            self._stale.add(queue.place.topic)
+            self._settlement.stale.add(queue.place.topic)
             if queue.waiting:
                 queue.waiting[0].last_error = error
             while queue.waiting and not error.retriable:
-                self._finish(self._accumulator.take(queue), error)
+                self._settlement.finish(self._accumulator.take(queue), error)
 
     def _ask_identity(self) -> None:
         if not self._is_asking:
@@ -515,7 +412,7 @@ class Sender:
             # Nothing but another setting or another permission would help.
             for queue in self._accumulator.lines():
                 while queue.waiting:
-                    self._finish(self._accumulator.take(queue), error)
+                    self._settlement.finish(self._accumulator.take(queue), error)
         finally:
             self._is_asking = False
         self.pump()

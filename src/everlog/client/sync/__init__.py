@@ -1,6 +1,6 @@
-"""The blocking face of the client: sockets, time-outs and threads' worth of patience, and no decisions.
+"""The blocking face of the client: Producer, Consumer and Admin for programs without a loop.
 
-Everything here waits on one socket at a time, up to a deadline. The command line uses it.
-What is decided lives in `core`. What always holds: when a call has returned or raised, nothing of it
-is still under way, except what `BatchWriter.send` has buffered.
+Each runs the asyncio one on a thread of its own (`portal`); only the hot calls are made here once more.
+The older parts beside them wait on one socket at a time, for the commands that still use them.
+What is decided lives in `core`. What always holds: no call waits longer than its time-out.
 """

@@ -141,6 +141,21 @@ def test_epochs_that_are_used_up_need_another_producer_id() -> None:
     assert second.base_sequence == 0
 
 
+def test_a_batch_that_may_have_been_written_keeps_its_number_under_the_old_id() -> None:
+    line = Line(batches=2)
+    first = line.send()
+    line.queue.adopt(ProducerIdentity(8, 0))
+    assert line.queue.identity == ME, "the first is under way"
+    line.lose(first)
+    line.queue.adopt(ProducerIdentity(8, 0))
+    again = line.send()
+    assert (again.identity, again.base_sequence) == (ME, 0)
+    line.queue.answered(first)
+    line.queue.adopt(ProducerIdentity(8, 0))
+    second = line.send()
+    assert (second.identity, second.base_sequence) == ((8, 0), 0)
+
+
 def test_a_split_batch_keeps_its_numbers_and_its_place() -> None:
     line = Line(batches=3)
     first, second = line.send(), line.send()

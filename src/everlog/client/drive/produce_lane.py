@@ -7,7 +7,7 @@ from everlog.client.drive.connection import Connection
 
 
 @dataclass(slots=True)
-class Lane:
+class ProduceLane:
     """What a sender knows of one broker."""
 
     node_id: int
