@@ -1,7 +1,8 @@
 """Carries out what a transactional producer decides: conversations with coordinators, each by a deadline."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 from everlog.client.core.coordinators import CoordinatorKind
@@ -91,14 +92,14 @@ class TransactionSession:
     async def init(self, timeout: float | None = None) -> None:
         """Take over the transactional id: what an earlier producer left open is aborted, and it is fenced."""
         deadline = self._deadline(timeout)
-        async with self._busy:
+        async with self._alone(deadline):
             self.core.init()
             await self._take_epoch(deadline)
 
     async def begin(self, timeout: float | None = None) -> None:
         """Begin a transaction; an abort that was not finished is finished first."""
         deadline = self._deadline(timeout)
-        async with self._busy:
+        async with self._alone(deadline):
             if self.core.stage is Stage.ABORTING:
                 await self._abort(deadline)
             if self.core.stage is Stage.READY and self.core.needs_epoch:
@@ -113,7 +114,7 @@ class TransactionSession:
     ) -> None:
         """Make the progress of a consumer a part of the transaction."""
         deadline = self._deadline(timeout)
-        async with self._busy:
+        async with self._alone(deadline):
             core, name = self.core, group.group_id
             core.check_open("send_offsets_to_transaction")
             if not offsets:
@@ -140,7 +141,7 @@ class TransactionSession:
         TransactionFailed if a record could not be delivered: then it can only be aborted.
         """
         deadline = self._deadline(timeout)
-        async with self._busy:
+        async with self._alone(deadline):
             self.core.start_commit()
             try:
                 await self._outbox.flush(self._left(deadline))
@@ -154,7 +155,7 @@ class TransactionSession:
     async def abort(self, timeout: float | None = None) -> None:
         """Abort: what was sent is never seen by readers of committed records, what was not is dropped."""
         deadline = self._deadline(timeout)
-        async with self._busy:
+        async with self._alone(deadline):
             await self._abort(deadline)
 
     async def give_up(self, error: BaseException, timeout: float | None = None) -> None:
@@ -170,6 +171,21 @@ class TransactionSession:
         """Abort what is open. If that fails, the coordinator's time-out will do it."""
         await self.give_up(Closed("the producer was closed"), timeout)
         await self._stop_adding()
+
+    @asynccontextmanager
+    async def _alone(self, deadline: float) -> AsyncGenerator[None]:
+        """Wait for the call before this one to end."""
+        try:
+            async with asyncio.timeout(self._left(deadline)):
+                await self._busy.acquire()
+        except TimeoutError:
+            raise TimedOut(
+                f"transactional id {self.core.transactional_id!r}: another call has not come to an end"
+            ) from None
+        try:
+            yield
+        finally:
+            self._busy.release()
 
     # What the sender asks.
 

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -17,7 +17,7 @@ from everlog.wire.codec import (
     too_new_api_versions,
 )
 from everlog.wire.message import Message
-from everlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from everlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
 
 Script = Callable[[RequestHeader, Message], Message | bytes | None]
 """Answers a request with a message, with raw bytes, or by closing the connection."""
@@ -26,8 +26,16 @@ Script = Callable[[RequestHeader, Message], Message | bytes | None]
 class ScriptedBroker:
     """Listens on a free port; ApiVersions is answered as brokers do, all else by the script."""
 
-    def __init__(self, script: Script, *, max_api_versions: int = 4, greets: bool = True) -> None:
+    def __init__(
+        self,
+        script: Script,
+        *,
+        max_api_versions: int = 4,
+        greets: bool = True,
+        features: Mapping[str, int] | None = None,
+    ) -> None:
         self._script = script
+        self._features = features or {}
         self._max_api_versions = max_api_versions
         self._greets = greets
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -84,6 +92,11 @@ class ScriptedBroker:
             ApiVersion(api_key=key, min_version=api.min_version, max_version=api.max_version)
             for key, api in APIS.items()
         ]
-        return encode_response(
-            ApiVersionsResponse(api_keys=list(keys)), header.api_version, header.correlation_id
+        features = [
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in self._features.items()
+        ]
+        answer = ApiVersionsResponse(
+            api_keys=list(keys), finalized_features=features, finalized_features_epoch=0 if features else -1
         )
+        return encode_response(answer, header.api_version, header.correlation_id)
