@@ -24,11 +24,13 @@ class Chunk:
     """What to read after it: behind its last batch, seen or not. Not before `start`; -1 where nobody asks."""
     leader_epoch: int = -1
     """Of the last batch, seen or not."""
+    counted_bytes: int = -1
+    """What `size_bytes` is, if somebody has added it up."""
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the batches as they came."""
-        return sum(batch.size for batch in self.batches)
+        return self.counted_bytes if self.counted_bytes >= 0 else sum(batch.size for batch in self.batches)
 
     def records(self) -> Iterator[Record]:
         """The records from `start` up to `end`; batches hold others before and behind."""
@@ -49,9 +51,8 @@ class Chunk:
 
     def rest(self, start: int) -> "Chunk":
         """What of it is left from an offset on."""
-        return replace(
-            self, batches=[batch for batch in self.batches if batch.next_offset > start], start=start
-        )
+        left = [batch for batch in self.batches if batch.next_offset > start]
+        return replace(self, batches=left, start=start, counted_bytes=-1)
 
 
 def read_chunk(
@@ -70,6 +71,7 @@ def read_chunk(
     visible: list[BatchView] = []
     aborted = Aborted(partition) if read_committed else None
     last: BatchView | None = None
+    size = 0
     try:
         for batch in whole_batches(partition.records or b""):
             if batch.next_offset <= start:
@@ -82,12 +84,15 @@ def read_chunk(
                 break
             if not hidden and not batch.is_control:
                 visible.append(batch)
+                size += batch.size
     except CorruptDataError as error:
         at = start if last is None else last.next_offset
         raise CorruptDataError(f"the batch of {place} at offset {at} is damaged: {error}") from None
     if last is None:
         return None
-    return Chunk(place, visible, start, end, partition.high_watermark, last.next_offset, last.leader_epoch)
+    return Chunk(
+        place, visible, start, end, partition.high_watermark, last.next_offset, last.leader_epoch, size
+    )
 
 
 class Aborted:

@@ -163,7 +163,7 @@ class Positions:
         self._states: dict[TopicPartition, PartitionState] = {}
 
     def __iter__(self) -> Iterator[PartitionState]:
-        return iter(self._states.values())
+        return iter(tuple(self._states.values()))  # A copy: other threads may look while it changes.
 
     def __len__(self) -> int:
         return len(self._states)

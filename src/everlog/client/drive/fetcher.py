@@ -69,6 +69,7 @@ class Fetcher:
         self._refresh_at = 0.0
         self._refresh_backoff = link.backoff()
         self._crash: BaseException | None = None
+        self._failure: EverlogError | None = None
         self._is_closed = False
         link.watch(self._saw_view)
 
@@ -81,6 +82,11 @@ class Fetcher:
     def crash(self) -> BaseException | None:
         """What ended a task of ours that should not have ended: nothing more will come."""
         return self._crash or self._finder.crash
+
+    def failure(self) -> EverlogError | None:
+        """What keeps brokers from answering and will not pass by itself; told once, then tried again."""
+        failure, self._failure = self._failure, None
+        return failure
 
     def kick(self) -> None:
         """Send what can be sent."""
@@ -149,10 +155,10 @@ class Fetcher:
             )
             now = asyncio.get_running_loop().time()
             taken = self._fetching.take(fetch, response, self._link.view, now)
-            failure = taken.failure
+            failure, pause_s = taken.failure, response.throttle_time_ms / 1000
         except EverlogError as error:
             self._fetching.failed(node_id)
-            failure = error
+            failure, pause_s = error, 0.0
         else:
             self.counts.chunks += taken.chunks
             self.counts.bytes += taken.bytes
@@ -162,16 +168,25 @@ class Fetcher:
                 self._refresh(taken.stale)
         if failure is not None:
             self.counts.failures += 1
-            self._trouble = failure
-            _log.info("fetch from broker %d: %s", node_id, failure)
+            self._note(failure, f"fetch from broker {node_id}")
             self._refresh({place.topic for place in fetch.asked})
             backoff = self._backoffs.setdefault(node_id, self._link.backoff())
-            await asyncio.sleep(backoff.next_wait_ms(1.0) / 1000)
+            pause_s = backoff.next_wait_ms(1.0) / 1000
         else:
             self._backoffs.pop(node_id, None)
+        if pause_s > 0:
+            # It cannot be reached, or it asked for a pause (KIP-219).
+            self._on_news()
+            await asyncio.sleep(pause_s)
         self._busy.discard(node_id)
         self._on_news()
         self.kick()
+
+    def _note(self, error: EverlogError, what: str) -> None:
+        self._trouble = error
+        _log.info("%s: %s", what, error)
+        if not error.retriable:
+            self._failure = error
 
     def _found(self, stale: set[str]) -> None:
         if stale:
@@ -198,8 +213,7 @@ class Fetcher:
                     await self._link.refresh(names, auto_create=self._settings.allow_auto_create_topics)
                     self._look_for_problems(names)
             except EverlogError as error:
-                self._trouble = error
-                _log.info("metadata: %s", error)
+                self._note(error, "metadata")
                 self._stale.update(names)
             self._refresh_at = loop.time() + self._refresh_backoff.next_wait_ms(1.0) / 1000
             self._on_news()

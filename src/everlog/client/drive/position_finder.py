@@ -134,10 +134,13 @@ class PositionFinder:
     async def _check_logs(self, states: Sequence[PartitionState], versions: Sequence[int]) -> set[str]:
         view = self._link.view
         checked = [state.fetch_offset for state in states]
-        try:
-            told = await ask_epoch_ends(self._link, {state.place: state.fetch_epoch for state in states})
-        except Unsupported:
-            told = Told()
+        told = await ask_epoch_ends(self._link, {state.place: state.fetch_epoch for state in states})
+        for place, offset in zip((state.place for state in states), checked, strict=True):
+            if isinstance(told.refused.get(place), Unsupported):
+                told.ends[place] = (
+                    offset  # A broker that cannot tell: offsets out of range are noticed anyway.
+                )
+                del told.refused[place]
         for state, version, offset in zip(states, versions, checked, strict=True):
             if state.place in told.ends:
                 known = view.partition(state.place)

@@ -202,7 +202,7 @@ class Reading:
     def _raise_problem(self) -> None:
         if (crash := self.fetcher.crash) is not None:
             raise crash
-        problem = self.positions.problem()
+        problem = self.positions.problem() or self.fetcher.failure()
         if problem is not None:
             self.fetcher.kick()
             raise problem

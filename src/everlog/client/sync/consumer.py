@@ -317,7 +317,7 @@ class Consumer:
 
     def metrics(self) -> ConsumerMetrics:
         """What the consumer has counted since it was made, and how things stand."""
-        return self._run(_called(self._inner.metrics))
+        return self._inner.metrics()
 
     # The end.
 
