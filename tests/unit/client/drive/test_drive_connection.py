@@ -327,6 +327,28 @@ def test_a_short_time_out_is_the_callers_alone() -> None:
     run(work())
 
 
+def test_a_broker_that_throttles_us_is_given_the_time_that_it_said() -> None:
+    """It does not read the connection for so long (KIP-219), which is no fault of the next request."""
+
+    async def work() -> None:
+        async def behave(peer: Peer) -> None:
+            await peer.greet()
+            header = await peer.request()
+            await peer.answer(header, MetadataResponse(throttle_time_ms=60_000))
+            header = await peer.request()
+            await asyncio.sleep(0.1)
+            await peer.answer(header, named(header))
+            await peer.hang()
+
+        async with broker(behave) as stern:
+            connection = await connect(stern.address)
+            await ask(connection)
+            assert (await ask(connection, 0.02)).cluster_id == "answer-3"
+            connection.close()
+
+    run(work())
+
+
 def test_a_full_time_out_ends_the_connection_and_all_that_is_under_way() -> None:
     async def work() -> None:
         async def behave(peer: Peer) -> None:
