@@ -9,13 +9,12 @@ import pytest
 import everlog
 from everlog import aio
 from everlog.admin import TopicPartition
-from everlog.client.core.dead_letters import DeadLetter, read_dead_letter
+from everlog.client.core.dead_letters import DeadLetter, Handled, read_dead_letter
 from tests.client.conftest import NewTopic
 from tests.client.log_reading import read_log
 
 FreshName = Callable[[], str]
 PATIENCE_S = 60.0
-IDLE_S = 2.0
 
 
 class Wrong(Exception):
@@ -45,6 +44,19 @@ def consumer_of(
 def write(producer: everlog.Producer, topic: str, *values: bytes) -> None:
     for value in values:
         producer.send(topic, value, b"key", headers=[("own", b"1")]).result(PATIENCE_S)
+
+
+def handle_all(
+    letters: everlog.DeadLetters,
+    consumer: everlog.Consumer,
+    handler: Callable[[everlog.ConsumerRecord], object],
+    count: int,
+) -> Handled:
+    """Poll until so many records were handled or given up."""
+    done = Handled()
+    while done.handled + done.dead < count:
+        done += letters.process(consumer.poll(PATIENCE_S), handler)
+    return done
 
 
 def letters_in(bootstrap: str, topic: str) -> list[DeadLetter]:
@@ -87,7 +99,8 @@ def test_a_record_is_tried_again_and_then_given_up_with_its_story(
             retry_backoff_ms=1,
             on_dead_letter=lambda record, error: told.append((record.offset, str(error))),
         )
-        done = letters.run(handle, idle_timeout=IDLE_S)
+        done = handle_all(letters, consumer, handle, 3)
+        assert letters.run(handle, idle_timeout=0.1) == Handled()
 
     assert (done.handled, done.dead) == (2, 1)
     assert seen == [b"good", b"bad", b"bad", b"bad", b"better"]
@@ -120,7 +133,7 @@ def test_what_cannot_be_read_and_what_is_fatal_is_given_up_at_once(
         letters = everlog.DeadLetters(
             consumer, producer, fatal=Wrong, value_deserializer=json.loads, topic="dead-" + topic
         )
-        letters.run(handle, idle_timeout=IDLE_S)
+        handle_all(letters, consumer, handle, 3)
 
     assert seen == [1, 2]
     broken, fatal = letters_in(bootstrap, "dead-" + topic)
@@ -146,7 +159,7 @@ def test_nothing_is_committed_behind_a_record_that_was_neither_handled_nor_burie
             letters.run(handle)
         assert committed(bootstrap, group_id, topic) == 2
         # The same consumer goes on with the record that was interrupted.
-        letters.run(handle, idle_timeout=IDLE_S)
+        handle_all(letters, consumer, handle, 2)
 
     assert seen == [b"0", b"1", b"2", b"2", b"3"]
     assert committed(bootstrap, group_id, topic) == 4
@@ -202,7 +215,7 @@ def test_in_transactions_a_failed_try_leaves_nothing_behind(
 
         with consumer_of(bootstrap, topic, group_id, committed_only=True) as consumer:
             letters = everlog.DeadLetters(consumer, copier, tries=2, retry_backoff_ms=1)
-            done = letters.run(handle, idle_timeout=IDLE_S)
+            done = handle_all(letters, consumer, handle, 3)
 
     assert (done.handled, done.dead) == (2, 1)
     assert [record.value for record in read_log(bootstrap, out)] == [b"0", b"2"]
@@ -236,7 +249,10 @@ def test_the_asyncio_face_does_the_same(
             ) as consumer,
         ):
             letters = aio.DeadLetters(consumer, out, tries=2, retry_backoff_ms=1)
-            done = await letters.run(handle, idle_timeout=IDLE_S)
+            done = Handled()
+            while done.handled + done.dead < 2:
+                done += await letters.process(await consumer.poll(PATIENCE_S), handle)
+            assert await letters.run(handle, idle_timeout=0.1) == Handled()
             return done.handled, done.dead
 
     assert asyncio.run(work()) == (1, 1)

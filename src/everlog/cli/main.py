@@ -18,6 +18,9 @@ COMMANDS = {
     "consume": Lazy("everlog.cli.consume", "consume", "Read records by partition, offset, time or range."),
     "group": Lazy("everlog.cli.group", "group", "List and describe groups with their lag, reset offsets."),
     "txn": Lazy("everlog.cli.txn", "txn", "List, describe and abort transactions."),
+    "dead-letters": Lazy(
+        "everlog.cli.dead_letters", "dead_letters", "List records that failed, and send them back."
+    ),
     "config": Lazy("everlog.cli.config", "config", "Describe and change settings of topics and brokers."),
     "cluster": Lazy("everlog.cli.cluster", "cluster", "Look at the brokers of a cluster."),
     "log": Lazy("everlog.cli.log", "log", "Look into the files of a log on disk, and check them."),
