@@ -164,6 +164,18 @@ BAD = {
     "bytes behind real headers": sized(
         b"\x00" + varint(0) * 2 + varint(-1) * 2 + varint(1) + varint(0) + varint(-1) + b"\x00"
     ),
+    "a header that is not there": sized(
+        b"\x00" + varint(0) * 2 + varint(-1) + varint(20) + b"v" * 20 + varint(1)
+    ),
+    "headers below none, long": sized(
+        b"\x00" + varint(0) * 2 + varint(-1) + varint(20) + b"v" * 20 + varint(-1)
+    ),
+    "bytes behind a long value": sized(
+        b"\x00" + varint(0) * 2 + varint(-1) + varint(20) + b"v" * 20 + b"\x00\x00"
+    ),
+    "no number of headers": sized(b"\x00" + varint(0) * 2 + varint(-1) + varint(20) + b"v" * 20),
+    "a long value beyond the record": sized(b"\x00" + varint(0) * 2 + varint(-1) + varint(20) + b"v" * 19)
+    + b"v" * 9,
     "bytes left over": a_record(0) + b"\x00",
     "a record left over": a_record(0) + a_record(1),
     "varint without end": b"\xff" * 11,
@@ -187,6 +199,7 @@ def test_offset_deltas_must_rise_and_counts_must_fit(decode: Decode) -> None:
         a_batch(a_record(1) + a_record(0), 2),
         a_batch(a_record(0), 1 << 30),
         a_batch(a_record(0), -1),
+        a_batch(b"", -1, last=0),
         a_batch(a_record(0, timestamp_delta=9), 1, time=LARGEST_INT64 - 3),
         a_batch(a_record(9), 1, last=9, base=LARGEST_INT64 - 3),
     ):
