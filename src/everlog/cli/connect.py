@@ -1,9 +1,11 @@
 """How commands reach a cluster."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from everlog.client.sync.admin import Admin
-from everlog.client.sync.producer import Producer
+
+if TYPE_CHECKING:
+    from everlog.client.sync.producer import Producer
 
 
 def open_admin(bootstrap: str, timeout: float) -> Admin:
@@ -25,8 +27,10 @@ def check_reachable(bootstrap: str, timeout: float) -> None:
         admin.describe_cluster()
 
 
-def open_producer(bootstrap: str, timeout: float, **options: Any) -> Producer:
+def open_producer(bootstrap: str, timeout: float, **options: Any) -> "Producer":
     """A Producer that gives up on a topic after `timeout` seconds, and on a record after three times that."""
+    from everlog.client.sync.producer import Producer  # most commands do not send, and need not pay for it
+
     limit_ms = max(1, int(timeout * 1000))
     settings: dict[str, Any] = {
         "client_id": "everlog-cli",
