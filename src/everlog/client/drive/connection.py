@@ -82,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self._used_at = loop.time()
         self._heard_at = self._used_at
         self._throttled_until = 0.0
+        self._ended = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
 
@@ -186,6 +187,27 @@ class Connection(asyncio.BufferedProtocol):
             if self._transport is not None:
                 self._put(expected, pieces)
 
+    async def finish(self, timeout: float) -> None:
+        """Close the connection, but let what was sent leave first, for `timeout` seconds at most.
+
+        What is not answered fails at once, as with `close`; requests that have no answers get through.
+        """
+        transport = self._transport
+        if transport is None:
+            return
+        is_plain = transport.get_extra_info("ssl_object") is None
+        if is_plain and not transport.get_write_buffer_size():
+            self.close()
+            return
+        transport.close()
+        self._transport = None
+        self.close()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._ended.wait()
+        except TimeoutError:
+            transport.abort()
+
     def close(self, reason: EverlogError | None = None) -> None:
         """Close the connection; what was not answered fails with `reason`. Closing twice is harmless."""
         if self._failure is None:
@@ -251,6 +273,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End; whatever was under way has failed."""
+        self._ended.set()
         if isinstance(exc, ssl.SSLError) and not self.is_proven:
             self.close(TlsFailed(tls_problem(self.address, exc)))
             return

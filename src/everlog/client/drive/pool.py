@@ -13,6 +13,9 @@ from everlog.client.drive.connection import Connection
 from everlog.client.drive.opening import Opening
 from everlog.model.errors import EverlogError
 
+FINISH_S = 2.0
+"""How long requests without answers may take to leave when a client is closed."""
+
 
 class Lane(Enum):
     """What a connection is for. Brokers answer a connection's requests in order, so that a group's JoinGroup,
@@ -113,9 +116,8 @@ class Pool:
         self._held.clear()
         for task in held:
             task.cancel()
-        for made in await asyncio.gather(*held, return_exceptions=True):
-            if isinstance(made, Connection):
-                made.close()
+        made = await asyncio.gather(*held, return_exceptions=True)
+        await asyncio.gather(*(each.finish(FINISH_S) for each in made if isinstance(each, Connection)))
 
     async def _open(self, peer: Peer) -> Connection:
         loop = asyncio.get_running_loop()

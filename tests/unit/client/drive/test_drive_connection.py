@@ -447,6 +447,53 @@ def test_large_batches_arrive_as_they_were_given() -> None:
     assert run(work()) == batches
 
 
+def test_what_has_no_answer_still_leaves_before_the_end() -> None:
+    """More than the socket takes at once, to a broker that is slow to read it."""
+    batch = bytes(12_000_000)
+
+    async def work() -> int:
+        read_on = asyncio.Event()
+        arrived: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        async def behave(peer: Peer) -> None:
+            await peer.greet()
+            await read_on.wait()
+            await peer.request()
+            arrived.set_result(await peer.frame())
+
+        async with broker(behave) as slow:
+            connection = await connect(slow.address)
+            unanswered = ask(connection)
+            connection.send_silent(_produce([batch]), at_most=12)
+            ending = asyncio.ensure_future(connection.finish(30.0))
+            with pytest.raises(Unreachable):
+                await unanswered
+            read_on.set()
+            frame = await arrived
+            await ending
+            return len(frame)
+
+    assert run(work()) > len(batch)
+
+
+def test_an_end_that_does_not_come_is_made() -> None:
+    async def work() -> None:
+        let_go = asyncio.Event()
+
+        async def behave(peer: Peer) -> None:
+            await peer.greet()
+            await let_go.wait()
+
+        async with broker(behave) as deaf:
+            connection = await connect(deaf.address)
+            connection.send_silent(_produce([bytes(12_000_000)]), at_most=12)
+            await connection.finish(0.05)
+            assert not connection.is_open
+            let_go.set()
+
+    run(work())
+
+
 def _produce(batches: list[bytes]) -> ProduceRequest:
     partitions = [
         PartitionProduceData(index=index, records=bytearray(batch)) for index, batch in enumerate(batches)
