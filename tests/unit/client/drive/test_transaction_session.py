@@ -74,6 +74,8 @@ class Cluster:
         """Kind and key of what a coordinator was looked for."""
         self.hold: threading.Event | None = None
         """If set, the end of a transaction waits for it."""
+        self.hold_produce: threading.Event | None = None
+        """If set, batches wait for it."""
 
     @property
     def words(self) -> list[str]:
@@ -133,6 +135,7 @@ class Cluster:
             case EndTxnRequest():
                 return self._ended(code)
             case ProduceRequest():
+                assert self.hold_produce is None or self.hold_produce.wait(PATIENCE_S)
                 answer = PartitionProduceResponse(index=0, error_code=code, base_offset=0)
                 named = TopicProduceResponse(name="orders", topic_id=ORDERS_ID, partition_responses=[answer])
                 return ProduceResponse(responses=[named])
@@ -178,6 +181,16 @@ def producing(cluster: Cluster, **options: Any) -> Generator[Producer]:
         with Producer(f"127.0.0.1:{broker.port}", **settings) as producer:
             producer.init_transactions(PATIENCE_S)
             yield producer
+
+
+def wait_for(cluster: Cluster, words: str) -> None:
+    """Wait until something came to the broker."""
+    pause = threading.Event()
+    for _ in range(int(PATIENCE_S * 1000)):
+        if words in cluster.words:
+            return
+        pause.wait(0.001)
+    raise AssertionError(cluster.words)
 
 
 def test_version_2_leaves_adding_to_brokers_and_takes_an_epoch_with_each_end() -> None:
@@ -339,14 +352,19 @@ def test_a_hole_in_the_sequence_fails_the_transaction_and_is_not_closed_behind_i
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_batch_that_fails_takes_the_others_of_its_transaction_with_it(version: int) -> None:
     cluster = Cluster(version)
+    cluster.hold_produce = threading.Event()
     cluster.steps[ApiKey.PRODUCE] += [C.INVALID_TXN_STATE]
-    with producing(cluster, linger_ms=60_000) as producer:
+    options = {"batch_size": 0, "max_in_flight_requests_per_connection": 1}
+    with producing(cluster, **options) as producer:
         producer.begin_transaction()
         first = producer.send("orders", b"pizza")
-        producer.flush(PATIENCE_S)
+        wait_for(cluster, "produce 7/0 from 0")
+        second = producer.send("orders", b"pasta")
+        cluster.hold_produce.set()
         assert isinstance(first.exception(PATIENCE_S), Refused)
+        assert isinstance(second.exception(PATIENCE_S), TransactionFailed)
         with pytest.raises(TransactionFailed):
-            producer.send("orders", b"pasta")
+            producer.send("orders", b"soup")
         producer.abort_transaction()
 
     assert len([words for words in cluster.words if words.startswith("produce")]) == 1
@@ -389,8 +407,7 @@ def test_calls_come_one_after_another_and_none_waits_for_longer_than_it_may() ->
         producer.send("orders", b"pizza").result(PATIENCE_S)
         other = threading.Thread(target=producer.commit_transaction, args=(PATIENCE_S,))
         other.start()
-        while "commit /0" not in cluster.words:
-            other.join(0.001)
+        wait_for(cluster, "commit /0")
         with pytest.raises(TimedOut, match="another call"):
             producer.abort_transaction(0.1)
         cluster.hold.set()
@@ -409,17 +426,19 @@ def test_an_id_that_may_not_be_used_is_refused_for_good() -> None:
                 call()
 
 
-def test_records_that_wait_for_their_partition_are_dropped_by_an_abort() -> None:
+def test_nothing_is_added_after_an_abort_and_the_records_that_wait_for_it_are_dropped() -> None:
     cluster = Cluster(1)
     cluster.steps[ApiKey.ADD_PARTITIONS_TO_TXN] += [C.CONCURRENT_TRANSACTIONS] * 1000
+    cluster.hold = threading.Event()
     with producing(cluster) as producer:
         producer.begin_transaction()
         delivery = producer.send("orders", b"pizza")
-        while "add partitions /0" not in cluster.words:
-            threading.Event().wait(0.001)
+        wait_for(cluster, "add partitions /0")
+        # Long enough for whoever asks every few milliseconds to ask again.
+        threading.Timer(0.5, cluster.hold.set).start()
         producer.abort_transaction()
         with pytest.raises(TransactionAborted):
             delivery.result(PATIENCE_S)
 
+    assert cluster.words[-1] == "abort /0"
     assert not [words for words in cluster.words if words.startswith("produce")]
-    assert "abort /0" in cluster.words
