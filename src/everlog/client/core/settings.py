@@ -101,6 +101,8 @@ class ConnectionOptions(SecurityOptions, total=False):
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     metadata_max_age_ms: int
+    send_buffer_bytes: int
+    receive_buffer_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +119,10 @@ class ConnectionSettings(SecuritySettings):
     retry_backoff_ms: int = setting(100, whole(0), "first wait before a request is tried again")
     retry_backoff_max_ms: int = setting(1_000, whole(0), "longest wait before a request is tried again")
     metadata_max_age_ms: int = setting(300_000, whole(1), "after which metadata is asked for again")
+    send_buffer_bytes: int = setting(-1, whole(-1), "size of a socket's send buffer, -1 for the system's")
+    receive_buffer_bytes: int = setting(
+        -1, whole(-1), "size of a socket's receive buffer, -1 for the system's"
+    )
 
     @property
     def addresses(self) -> list[tuple[str, int]]:

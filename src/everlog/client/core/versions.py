@@ -33,6 +33,7 @@ class BrokerVersions:
     ) -> None:
         self._ranges = dict(ranges)
         self._broker = broker
+        self._picked: dict[tuple[ApiKey, int | None], int] = {}
         self.features: Mapping[str, int] = features or {}
         """The levels at which the cluster works, such as that of `transaction.version`."""
 
@@ -51,6 +52,12 @@ class BrokerVersions:
 
     def pick(self, api: ApiKey, at_most: int | None = None) -> int:
         """Return the newest version that both speak, up to `at_most`; Unsupported if there is none."""
+        picked = self._picked.get((api, at_most))
+        if picked is None:
+            picked = self._picked[api, at_most] = self._pick(api, at_most)
+        return picked
+
+    def _pick(self, api: ApiKey, at_most: int | None) -> int:
         common = self._common(api)
         if common is None or (at_most is not None and at_most < common[0]):
             theirs = self._ranges.get(api)

@@ -23,6 +23,8 @@ Answer = TypeVar("Answer", bound=Message)
 WRITE_BUFFER_BYTES = 1024 * 1024
 _INT32 = Struct(">i")
 
+_APIS = {api.value: api for api in ApiKey}
+
 _OPENING = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 """What is answered before a connection is known to serve us."""
 
@@ -126,9 +128,8 @@ class Connection(asyncio.BufferedProtocol):
         connection breaks; this call itself never fails. Record batches in it must not change until then.
         """
         try:
-            assert request.KEY is not None, request
-            api = ApiKey(request.KEY)
-            return self.send_version(request, answer_type, self.versions.pick(api, at_most), timeout)
+            version = self.versions.pick(_api_of(request), at_most)
+            return self.send_version(request, answer_type, version, timeout)
         except EverlogError as error:
             failed: asyncio.Future[Answer] = self._loop.create_future()
             _fail(failed, error)
@@ -142,8 +143,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def send_silent(self, request: Message, *, at_most: int | None = None) -> None:
         """Send what is never answered: a produce request with acks=0."""
-        assert request.KEY is not None, request
-        version = self.versions.pick(ApiKey(request.KEY), at_most)
+        version = self.versions.pick(_api_of(request), at_most)
         self._used_at = self._loop.time()
         self._put(None, self._encode(request, version))
 
@@ -161,7 +161,7 @@ class Connection(asyncio.BufferedProtocol):
         answer: asyncio.Future[Answer] = self._loop.create_future()
         now = self._loop.time()
         expected = _Expected(
-            ApiKey(cast(int, request.KEY)), version, self._correlation_id, answer_type, answer, timeout, now
+            _api_of(request), version, self._correlation_id, answer_type, answer, timeout, now
         )
         # A throttled connection is not read by the broker for that long (KIP-219): no fault of the request.
         wait = timeout + max(0.0, self._throttled_until - now)
@@ -345,6 +345,11 @@ class Connection(asyncio.BufferedProtocol):
         return ProtocolError(
             f"broker {self.address} sent an answer to {expected.api.name} that cannot be read: {why}"
         )
+
+
+def _api_of(request: Message) -> ApiKey:
+    assert request.KEY is not None, request
+    return _APIS[request.KEY]
 
 
 def _fail(answer: "asyncio.Future[Any]", error: EverlogError) -> None:

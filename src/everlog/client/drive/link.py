@@ -167,6 +167,9 @@ class ClusterLink:
         names = None if topics is None else list(topics)
         request = metadata_request(names, auto_create=auto_create)
         answer = await self.call(request, MetadataResponse, timeout)
+        if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._start_over()
+            raise Unreachable("a broker asks us to begin again with the bootstrap servers (KIP-1102)")
         if names is None or self._viewed_at is None or self._followed.keys() <= set(names):
             # An answer about some of the topics does not make the others any younger.
             self._viewed_at = asyncio.get_running_loop().time()
@@ -290,6 +293,11 @@ class ClusterLink:
         self.view = view
         for on_view in self._on_view:
             on_view(view)
+
+    def _start_over(self) -> None:
+        self._coordinators.clear()
+        self._set_view(ClusterView())
+        self._pool.drop_all()
 
     def _lost(self, connection: Connection) -> None:
         """A connection ended: perhaps its broker did too, and leaders have moved."""

@@ -65,13 +65,14 @@ class Opening:
             share = (deadline - loop.time()) / (len(places) - index)
             try:
                 async with asyncio.timeout(share):
-                    _, connection = await loop.create_connection(
+                    transport, connection = await loop.create_connection(
                         lambda: Connection(address, self.settings.client_id, loop, patience),
                         place,
                         port,
                         ssl=self.context,
                         server_hostname=host if self.context is not None else None,
                     )
+                self._size_buffers(transport)
                 return connection
             except TimeoutError:
                 failures.append(f"{place}: no answer within {share:.3g} s")
@@ -88,6 +89,16 @@ class Opening:
             except OSError as error:
                 failures.append(f"{place}: {error.strerror or error}")
         raise Unreachable(_all_failed(address, host, failures))
+
+    def _size_buffers(self, transport: asyncio.BaseTransport) -> None:
+        made = transport.get_extra_info("socket")
+        wanted = (
+            (socket.SO_SNDBUF, self.settings.send_buffer_bytes),
+            (socket.SO_RCVBUF, self.settings.receive_buffer_bytes),
+        )
+        for option, size in wanted:
+            if made is not None and size >= 0:
+                made.setsockopt(socket.SOL_SOCKET, option, size)
 
 
 async def _agree_on_versions(connection: Connection, timeout: float) -> None:

@@ -109,6 +109,12 @@ class Pool:
                 del self._held[peer]
                 connection.close()
 
+    def drop_all(self) -> None:
+        """Close the connections that are open; those needed are made again."""
+        for connection in [_connection_of(held) for held in self._held.values()]:
+            if connection is not None:
+                connection.close()
+
     async def close(self) -> None:
         """Close all connections and end the attempts that are under way."""
         self._is_closed = True

@@ -12,6 +12,7 @@ from everlog.client.core.errors import AuthenticationFailed, Closed, TimedOut, U
 from everlog.client.core.metadata import ClusterView
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.pool import Lane
+from everlog.model.errors import ErrorCode
 from everlog.model.ids import Uuid
 from everlog.wire.apis import ApiKey
 from everlog.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -336,6 +337,33 @@ def test_a_cluster_that_has_moved_is_found_by_the_bootstrap_servers() -> None:
             after.members = [new]
             view = await link.fresh()
             assert [each.port for each in view.brokers.values()] == [port]
+            await link.close()
+
+    run(work())
+
+
+def test_a_broker_may_send_us_back_to_the_bootstrap_servers() -> None:
+    """Broker 2 asks for it, KIP-1102; the next try asks broker 1, which is the bootstrap server."""
+
+    async def work() -> None:
+        cluster = Cluster()
+
+        async def behave(peer: Peer) -> None:
+            await peer.greet()
+            header = await peer.request()
+            await peer.answer(header, MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
+            await peer.hang()
+
+        async with broker(cluster.behave) as first, broker(behave) as second:
+            cluster.members = [first, second]
+            link = link_to(first)
+            await link.refresh([])
+            await link.broker(2)
+            (await link.broker(1)).close()
+            with pytest.raises(Unreachable, match="bootstrap"):
+                await link.refresh([])
+            assert not link.view.brokers
+            assert sorted((await link.refresh([])).brokers) == [1, 2]
             await link.close()
 
     run(work())
