@@ -127,10 +127,10 @@ class Accumulator:
                     raise _too_large(need + HEADER_BYTES, queue.place, "max_request_size", self._largest)
                 if need + HEADER_BYTES > self._memory:
                     raise _too_large(need + HEADER_BYTES, queue.place, "buffer_memory", self._memory)
-                if self.used_bytes + need + HEADER_BYTES > self._memory:
+                if not self._has_room(need + HEADER_BYTES):
                     return None
                 batch = self._open(queue)
-            elif self.used_bytes + need > self._memory:
+            elif not self._has_room(need):
                 return None
             buffer = batch.buffer
             assert buffer is not None
@@ -184,7 +184,7 @@ class Accumulator:
     def when_room(self, need: int, callback: Callable[[], None]) -> None:
         """Call this once `need` bytes may fit, or the accumulator closes; perhaps at once."""
         with self._lock:
-            if self.closed is None and self.used_bytes and self.used_bytes + need > self._memory:
+            if self.closed is None and not self._has_room(need) and self.used_bytes:
                 self._short.append((need, callback))
                 self._rouse()
                 return
@@ -320,13 +320,22 @@ class Accumulator:
         size = batch.charged_bytes
         # One byte less: the record that makes the batch ready comes this way, and wakes the sender.
         limit = self._batch_size - 1 if size < self._batch_size else size + GRANT_BYTES
-        limit = min(limit, topic.batch_limit, size + self._memory - self.used_bytes)
+        # A part of the memory that is left: there may be many partitions.
+        limit = min(limit, topic.batch_limit, size + (self._memory - self.used_bytes) // 4)
         if limit <= size or self._short or batch.buffer is None or queue.inlet is None:
             return
         batch.granted_bytes = limit - size
         self.used_bytes += batch.granted_bytes
         batch.inlet = queue.inlet
         batch.inlet.open(batch, batch.buffer, limit, batch.notices)
+
+    def _has_room(self, need: int) -> bool:
+        """Whether there is memory left, if need be after all that was set aside and is not in use."""
+        if self.used_bytes + need > self._memory and self.short_way is not None:
+            for queue in self.active:
+                if queue.waiting:
+                    self._count(queue, queue.waiting[-1])
+        return self.used_bytes + need <= self._memory
 
     def _count(self, queue: PartitionQueue, batch: PendingBatch) -> None:
         """Close the short way into a batch, and take into account what went there."""
