@@ -203,6 +203,9 @@ def test_lists_of_headers_and_numbers_that_end_early_are_refused(twin: ModuleTyp
     ):
         with pytest.raises(ValueError):
             twin.encode_rows(RowSource(2, None, None, bad, None, NOON), None, 0, 2, 1_000)
+    pair = headers([[("a", b""), ("b", b"")]])
+    with pytest.raises(ValueError, match="row 0"):
+        twin.encode_rows(RowSource(1, None, None, pair._replace(entries=1), None, NOON), None, 0, 1, 1_000)
     short = numbers([NOON], "q")
     with pytest.raises(ValueError):
         twin.encode_rows(RowSource(2, None, None, None, short, NOON), None, 0, 2, 1_000)
@@ -217,6 +220,9 @@ def test_rows_that_are_not_there_are_refused(twin: ModuleType, first: int, stop:
             twin.encode_rows(source, order, first, stop, 1_000)
     with pytest.raises(ValueError, match="row 2"):
         twin.encode_rows(source, array("i", [0, 2]).tobytes(), 0, 2, 1_000)
+    shorter = source._replace(rows=1)
+    with pytest.raises(ValueError, match="row 1"):
+        twin.encode_rows(shorter, array("i", [0, 1]).tobytes(), 0, 2, 1_000)
 
 
 @both_twins
