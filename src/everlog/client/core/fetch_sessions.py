@@ -24,12 +24,13 @@ SESSION_ERRORS = frozenset(
 
 
 class Ask(NamedTuple):
-    """What a request says of one partition."""
+    """What a request says of one partition, and about which version of our position."""
 
     topic_id: Uuid
     fetch_offset: int
     leader_epoch: int
     max_bytes: int
+    version: int = 0
 
 
 class FetchSession:
@@ -38,31 +39,39 @@ class FetchSession:
     def __init__(self, epoch: int = FULL) -> None:
         self.session_id = NO_SESSION
         self._epoch = epoch
-        self._known: dict[TopicPartition, Ask] = {}
+        self._known: Mapping[TopicPartition, Ask] = {}
         """As the broker has it after the last request; empty if the next one is full."""
         self._has_ids = False
 
     def begin(self, wanted: Mapping[TopicPartition, Ask], request: FetchRequest) -> bool:
-        """Fill in what a request says of partitions; returns whether all their topics have ids."""
+        """Fill in what a request says of partitions; returns whether all their topics have ids.
+
+        It keeps the mapping, which must not change any more.
+        """
         has_ids = all(ask.topic_id != NO_UUID for ask in wanted.values())
         known = self._known
-        if self._epoch != FULL and (
-            has_ids != self._has_ids
-            or any(ask.topic_id != known[place].topic_id for place, ask in wanted.items() if place in known)
-        ):
-            # A topic was made anew under its name: a session cannot hold both.
-            self._epoch = FULL
+        changed = wanted
+        if not self.is_new:
+            changed = {place: ask for place, ask in wanted.items() if known.get(place) != ask}
+            if has_ids != self._has_ids or any(
+                place in known and ask.topic_id != known[place].topic_id for place, ask in changed.items()
+            ):
+                # A topic was made anew under its name: a session cannot hold both.
+                self._epoch = FULL
+                changed = wanted
         self._has_ids = has_ids
         request.session_id = self.session_id
         request.session_epoch = self._epoch
-        if self._epoch == FULL:
-            request.topics = _topics(wanted.items())
-        else:
-            request.topics = _topics((place, ask) for place, ask in wanted.items() if known.get(place) != ask)
-            gone = [place for place in known if place not in wanted]
-            request.forgotten_topics_data = _forgotten((place, known[place].topic_id) for place in gone)
-        self._known = dict(wanted)
+        request.topics = _topics(changed)
+        if not self.is_new:
+            request.forgotten_topics_data = _forgotten(known, known.keys() - wanted.keys())
+        self._known = wanted
         return has_ids
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the next request names everything, in the order in which it should be served."""
+        return self._epoch == FULL
 
     def done(self, code: int, session_id: int) -> bool:
         """Take in an answer's code and session; whether it can be used. The next request follows at once."""
@@ -95,9 +104,9 @@ class FetchSession:
         self._known = {}
 
 
-def _topics(asks: Iterable[tuple[TopicPartition, Ask]]) -> list[FetchTopic]:
+def _topics(asks: Mapping[TopicPartition, Ask]) -> list[FetchTopic]:
     topics: dict[str, FetchTopic] = {}
-    for place, ask in asks:
+    for place, ask in asks.items():
         topic = topics.get(place.topic)
         if topic is None:
             topic = topics[place.topic] = FetchTopic(topic=place.topic, topic_id=ask.topic_id, partitions=[])
@@ -112,11 +121,13 @@ def _topics(asks: Iterable[tuple[TopicPartition, Ask]]) -> list[FetchTopic]:
     return list(topics.values())
 
 
-def _forgotten(places: Iterable[tuple[TopicPartition, Uuid]]) -> list[ForgottenTopic]:
+def _forgotten(known: Mapping[TopicPartition, Ask], gone: Iterable[TopicPartition]) -> list[ForgottenTopic]:
     topics: dict[str, ForgottenTopic] = {}
-    for place, topic_id in places:
+    for place in sorted(gone):
         topic = topics.get(place.topic)
         if topic is None:
-            topic = topics[place.topic] = ForgottenTopic(topic=place.topic, topic_id=topic_id, partitions=[])
+            topic = topics[place.topic] = ForgottenTopic(
+                topic=place.topic, topic_id=known[place].topic_id, partitions=[]
+            )
         topic.partitions.append(place.partition)
     return list(topics.values())

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from everlog.client.core.chunks import read_chunk
 from everlog.client.core.consumer_settings import ConsumerSettings
@@ -19,26 +18,13 @@ from everlog.wire.messages.fetch import FetchRequest, FetchResponse, PartitionDa
 FIRST_VERSION_BY_ID = 13
 
 
-class Asked(NamedTuple):
-    """What a request asked of one partition; an answer counts if it is still what is wanted."""
-
-    state: PartitionState
-    version: int
-    offset: int
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether nothing was sought, revoked or reset meanwhile."""
-        return self.state.version == self.version and self.state.fetch_offset == self.offset
-
-
 @dataclass(frozen=True, slots=True)
 class ConsumerFetch:
     """One request under way."""
 
     node_id: int
     request: FetchRequest
-    asked: Mapping[TopicPartition, Asked]
+    asked: Mapping[TopicPartition, Ask]
     at_most: int | None
     """The newest version in which it can be sent."""
 
@@ -82,6 +68,7 @@ class Fetching:
         self._partition_limit = max(1, settings.max_partition_fetch_bytes)
         self._retry_s = settings.retry_backoff_ms / 1000
         self._sessions: dict[int, FetchSession] = {}
+        self._names: dict[Uuid, str] = {}
         self._turns = 0
 
     def plan(self, view: ClusterView, now: float, busy: Collection[int]) -> Round:
@@ -124,13 +111,13 @@ class Fetching:
             told = Broker(endpoint.node_id, endpoint.host, endpoint.port, endpoint.rack)
             if taken.view.brokers.get(told.node_id) != told:
                 taken.view = taken.view.with_broker(told)
-        names: dict[Uuid, str] = {ask.state.topic_id: place.topic for place, ask in fetch.asked.items()}
         for topic in response.responses:
-            name = topic.topic or names.get(topic.topic_id, "")
+            name = topic.topic or self._name_of(topic.topic_id, view)
             for partition in topic.partitions:
-                asked = fetch.asked.get(TopicPartition(name, partition.partition_index))
-                if asked is not None and asked.is_wanted:
-                    self._take_partition(fetch.node_id, asked.state, partition, taken, now)
+                place = TopicPartition(name, partition.partition_index)
+                ask, state = fetch.asked.get(place), self._positions.get(place)
+                if ask is not None and state is not None and state.wants(ask):
+                    self._take_partition(fetch.node_id, state, partition, taken, now)
         return taken
 
     def failed(self, node_id: int) -> None:
@@ -142,6 +129,13 @@ class Fetching:
         requests = {node: session.closing() for node, session in self._sessions.items()}
         return {node: request for node, request in requests.items() if request is not None}
 
+    def _name_of(self, topic_id: Uuid, view: ClusterView) -> str:
+        name = self._names.get(topic_id) or view.name_of(topic_id)
+        if name is None:
+            return ""
+        self._names[topic_id] = name
+        return name
+
     def _node_of(self, state: PartitionState, view: ClusterView, now: float) -> int | None:
         if state.replica != NO_REPLICA:
             if now < state.replica_until and state.replica in view.brokers:
@@ -151,8 +145,12 @@ class Fetching:
         return None if leader is None else leader.node_id
 
     def _request(self, node: int, states: list[PartitionState]) -> ConsumerFetch:
-        # A full answer ends with the partitions asked for first: those that had their turn go to the end.
-        states.sort(key=lambda state: state.turn)
+        session = self._sessions.get(node)
+        if session is None:
+            session = self._sessions[node] = FetchSession()
+        if session.is_new:
+            # A full answer ends with the partitions asked for first: who had a turn goes to the end.
+            states.sort(key=lambda state: state.turn)
         settings = self._settings
         request = FetchRequest(
             max_wait_ms=settings.fetch_max_wait_ms,
@@ -161,16 +159,10 @@ class Fetching:
             isolation_level=1 if settings.read_committed else 0,
             rack_id=settings.client_rack,
         )
-        wanted = {
-            state.place: Ask(
-                state.topic_id, state.fetch_offset, state.leader_epoch, settings.max_partition_fetch_bytes
-            )
-            for state in states
-        }
-        session = self._sessions.setdefault(node, FetchSession())
+        max_bytes = settings.max_partition_fetch_bytes
+        wanted = {state.place: state.to_ask(max_bytes) for state in states}
         has_ids = session.begin(wanted, request)
-        asked = {state.place: Asked(state, state.version, state.fetch_offset) for state in states}
-        return ConsumerFetch(node, request, asked, None if has_ids else FIRST_VERSION_BY_ID - 1)
+        return ConsumerFetch(node, request, wanted, None if has_ids else FIRST_VERSION_BY_ID - 1)
 
     def _take_partition(
         self, node: int, state: PartitionState, partition: PartitionData, taken: Taken, now: float

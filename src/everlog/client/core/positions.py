@@ -17,6 +17,7 @@ from everlog.client.core.consumer_errors import LogTruncated, Misused, NoOffset,
 from everlog.client.core.consumer_settings import EARLIEST as RESET_EARLIEST
 from everlog.client.core.consumer_settings import NONE as RESET_NONE
 from everlog.client.core.consumer_settings import reset_duration_ms
+from everlog.client.core.fetch_sessions import Ask
 from everlog.client.core.list_offsets import EARLIEST, LATEST
 from everlog.client.core.metadata import ClusterView
 from everlog.model.errors import EverlogError
@@ -42,6 +43,7 @@ class PartitionState:
     """One partition that is assigned. The consumer's thread writes `position`, the loop all else."""
 
     __slots__ = (
+        "ask",
         "buffered",
         "buffered_bytes",
         "fetch_epoch",
@@ -95,8 +97,28 @@ class PartitionState:
         self.replica_until: float = 0.0
         self.buffered: deque[Chunk] = deque()
         self.buffered_bytes: int = 0
+        self.ask: Ask | None = None
+        """What was last asked; made anew only when that has changed."""
         self.turn: int = 0
         """Rises when it brought records; those with smaller turns are asked for first."""
+
+    def to_ask(self, max_bytes: int) -> Ask:
+        """What the next request says."""
+        ask = self.ask
+        if (
+            ask is None
+            or ask.fetch_offset != self.fetch_offset
+            or ask.version != self.version
+            or ask.leader_epoch != self.leader_epoch
+            or ask.topic_id != self.topic_id
+        ):
+            ask = Ask(self.topic_id, self.fetch_offset, self.leader_epoch, max_bytes, self.version)
+            self.ask = ask
+        return ask
+
+    def wants(self, ask: Ask) -> bool:
+        """Whether an answer to this is still of use: nothing was sought, revoked or reset meanwhile."""
+        return ask.version == self.version and ask.fetch_offset == self.fetch_offset
 
     def put_at(self, offset: int, epoch: int, stage: Stage) -> None:
         """Go to an offset and forget what was fetched, or is under way, from elsewhere."""
