@@ -12,7 +12,7 @@ from everlog.cli.completers import complete_topics
 from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Line, Report, Table
-from everlog.cli.ranges import open_reader, places_of, read_ranges, resolve_ranges
+from everlog.cli.ranges import RangeReader, open_reader, places_of, resolve_ranges
 from everlog.cli.shapes import bytes_shape, counted, time_text
 from everlog.client.core.dead_letters import DeadLetter, read_dead_letter
 from everlog.client.core.offset_spec import OffsetRange, parse_offset_spec
@@ -104,8 +104,9 @@ def read_letters(
 ) -> Iterator[list[tuple[ConsumerRecord, DeadLetter | None]]]:
     """All records of the ranges with what they tell as dead letters; None for those that are none."""
     with open_reader(bootstrap, timeout, read_committed=True) as consumer:
-        for records in read_ranges(consumer, ranges):
-            yield [(record, read_dead_letter(record)) for record in records]
+        reader = RangeReader(consumer, ranges)
+        while not reader.finished:
+            yield [(record, read_dead_letter(record)) for record in reader.poll()]
 
 
 @command("list", examples=EXAMPLES)

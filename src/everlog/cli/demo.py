@@ -25,12 +25,10 @@ import click
 from everlog.cli.connect import open_admin, open_producer
 from everlog.cli.measure import Throughput
 from everlog.cli.progress import Progress
+from everlog.cli.ranges import RangeReader, open_reader, places_of, resolve_ranges
 from everlog.cli.shapes import size_text
 from everlog.client.core.delivery import Delivery
 from everlog.client.core.offset_spec import parse_offset_spec
-from everlog.client.sync.cluster import Cluster
-from everlog.client.sync.offsets import ranges_of
-from everlog.client.sync.record_reader import RecordReader
 from everlog.model.errors import EverlogError
 from everlog.model.ids import Timestamp
 
@@ -120,9 +118,8 @@ def main(*, count: int, exits: bool) -> None:
         with _broker() as (broker, bootstrap):
             with open_admin(bootstrap, START_SECONDS) as admin:
                 admin.create_topic(TOPIC, PARTITIONS)
-            with Cluster(bootstrap) as cluster:
-                written = _write(bootstrap, count)
-                found = _read(cluster)
+            written = _write(bootstrap, count)
+            found = _read(bootstrap)
             _summarise(bootstrap, written, found)
             if found.records != count:
                 raise EverlogError(f"topic {TOPIC!r} gave back {found.records} orders, expected {count}")
@@ -211,27 +208,27 @@ def _write(bootstrap: str, count: int) -> Written:
     return written
 
 
-def _read(cluster: Cluster) -> ReadBack:
-    cluster.topic(TOPIC)
-    places = list(cluster.view.places(TOPIC))
+def _read(bootstrap: str) -> ReadBack:
     spec = parse_offset_spec("start", Timestamp(0))
-    ranges = ranges_of(cluster, places, spec, read_committed=False, stop_at_end=True)
+    with open_admin(bootstrap, START_SECONDS) as admin:
+        places = places_of(admin, TOPIC, None)
+        ranges = resolve_ranges(admin, places, spec, read_committed=False, stop_at_end=True)
     found = ReadBack(Counter(), 0, 0, 0.0, {})
+    total = sum((one.end or 0) - one.start for one in ranges.values())
     began = time.perf_counter()
-    reader = RecordReader(cluster, ranges)
-    with Progress(
-        f"reading {TOPIC}", sum((one.end or 0) - one.start for one in ranges.values()), TOPIC
-    ) as progress:
+    with (
+        open_reader(bootstrap, START_SECONDS) as consumer,
+        Progress(f"reading {TOPIC}", total, TOPIC) as progress,
+    ):
+        reader = RangeReader(consumer, ranges)
         while not reader.finished:
-            for chunk in reader.poll():
-                count = 0
-                for record in chunk.records():
-                    order = json.loads(record.value or b"{}")
-                    found.statuses[order["status"]] += 1
-                    found.total_cents += order["total_cents"]
-                    count += 1
-                found.size_bytes += chunk.size_bytes
-                progress.step(count, chunk.size_bytes)
+            records = reader.poll()
+            for record in records:
+                order = json.loads(record.value or b"{}")
+                found.statuses[order["status"]] += 1
+                found.total_cents += order["total_cents"]
+            progress.step(len(records))
+        found.size_bytes = consumer.metrics()["bytes_fetched"]
     found.seconds = time.perf_counter() - began
     found.offsets = {place.partition: (one.start, one.end or 0) for place, one in ranges.items()}
     return found

@@ -2,21 +2,21 @@
 
 import time
 from array import array
+from collections.abc import Iterable
 
 import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics
+from everlog.cli.connect import open_admin
 from everlog.cli.measure import Throughput, latencies
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Fields, Report
 from everlog.cli.perf_produce import summary
 from everlog.cli.progress import Progress
-from everlog.client.core.fetch_plan import Chunk, FetchLimits
+from everlog.cli.ranges import RangeReader, open_reader, places_of, resolve_ranges
+from everlog.client.core.chunks import Chunk
 from everlog.client.core.offset_spec import parse_offset_spec
-from everlog.client.sync.cluster import Cluster
-from everlog.client.sync.offsets import ranges_of
-from everlog.client.sync.record_reader import RecordReader
 from everlog.model.errors import ConfigError
 from everlog.model.ids import Timestamp
 
@@ -60,41 +60,38 @@ def consume(
 ) -> Report:
     """Measure how fast records are read, by this client in one process, up to what is the end now.
 
-    Bytes are those of batches as they travel. A latency is the wait for one answer.
+    Bytes are those of batches as they travel. A latency is the wait for the next records, of which some
+    were fetched ahead.
     """
     try:
         spec = parse_offset_spec(offset, Timestamp(int(time.time() * 1000)))
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
-    limits = FetchLimits(partition_max_bytes=fetch_bytes)
     waits = array("d")
-    read = size = 0
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        cluster.topic(topic)
-        places = list(cluster.view.places(topic))
-        ranges = ranges_of(cluster, places, spec, read_committed=False, stop_at_end=True)
-        there = sum((wanted.end or 0) - wanted.start for wanted in ranges.values())
-        wanted_count = max(0, there if records is None else min(there, records))
-        reader = RecordReader(cluster, ranges, limits=limits)
+    read = 0
+    with open_admin(bootstrap, timeout) as admin:
+        places = places_of(admin, topic, None)
+        ranges = resolve_ranges(admin, places, spec, read_committed=False, stop_at_end=True)
+    there = sum((wanted.end or 0) - wanted.start for wanted in ranges.values())
+    wanted_count = max(0, there if records is None else min(there, records))
+    with (
+        open_reader(bootstrap, timeout, max_partition_fetch_bytes=fetch_bytes) as consumer,
+        Progress(f"consume {topic}", wanted_count, "records") as progress,
+    ):
         began = time.perf_counter()
-        with Progress(f"consume {topic}", wanted_count, "records") as progress:
-            while not reader.finished and read < wanted_count:
-                asked = time.perf_counter()
-                chunks = reader.poll()
-                waits.append(time.perf_counter() - asked)
-                for chunk in chunks:
-                    count = _count(chunk, raw=raw)
-                    read += count
-                    size += chunk.size_bytes
-                    progress.step(count, chunk.size_bytes)
+        reader = RangeReader(consumer, ranges)
+        while not reader.finished and read < wanted_count:
+            asked = time.perf_counter()
+            count = _count(reader.take_chunks()) if raw else len(reader.poll())
+            waits.append(time.perf_counter() - asked)
+            read += count
+            progress.step(count)
         seconds = time.perf_counter() - began
-        reader.close()
+        size = consumer.metrics()["bytes_fetched"]
     through = Throughput(read, size, seconds)
     data = {"topic": topic, "raw": raw, **through.shape(), "latency": latencies(waits).shape()}
     return Report(data, [Fields(summary(through, latencies(waits)))])
 
 
-def _count(chunk: Chunk, *, raw: bool) -> int:
-    if raw:
-        return sum(batch.count for batch in chunk.batches)
-    return sum(1 for _ in chunk.records())
+def _count(chunks: Iterable[Chunk]) -> int:
+    return sum(batch.count for chunk in chunks for batch in chunk.batches)

@@ -13,14 +13,9 @@ from everlog.cli.options import acks_option, bootstrap_option
 from everlog.cli.output import Fields, Report
 from everlog.cli.perf_produce import ensure_topic, latency_text, payloads
 from everlog.cli.progress import Progress
-from everlog.client.core.fetch_plan import FetchLimits
-from everlog.client.core.list_offsets import LATEST
-from everlog.client.core.offset_spec import OffsetRange
-from everlog.client.sync.cluster import Cluster
-from everlog.client.sync.offsets import list_offsets
+from everlog.cli.ranges import open_reader
+from everlog.client.sync.consumer import Consumer
 from everlog.client.sync.producer import Producer
-from everlog.client.sync.record_reader import RecordReader
-from everlog.model.ids import Offset
 from everlog.model.topics import TopicPartition
 
 EXAMPLES = """
@@ -85,8 +80,8 @@ def latency(
     acked, seen = array("d"), array("d")
     ensure_topic(bootstrap, timeout, topic, 1)
     producer = open_producer(bootstrap, timeout, acks=acks, enable_idempotence=False, linger_ms=0)
-    with producer, Cluster(bootstrap, timeout=timeout) as cluster:
-        probe = _Probe(producer, cluster, topic)
+    with producer, open_reader(bootstrap, timeout, fetch_max_wait_ms=5000) as consumer:
+        probe = _Probe(producer, consumer, topic)
         with Progress(f"latency {topic}", count, "records") as progress:
             began = time.perf_counter()
             for number in range(warm_up + count):
@@ -97,7 +92,6 @@ def latency(
                     acked.append(times[0])
                     seen.append(times[1])
                     progress.step(1)
-        probe.close()
     data = {
         "topic": topic,
         "acknowledged": latencies(acked).shape(),
@@ -114,26 +108,21 @@ def latency(
 class _Probe:
     """A writer and a reader on partition 0, each with a connection of its own."""
 
-    def __init__(self, producer: Producer, reads: Cluster, topic: str) -> None:
+    def __init__(self, producer: Producer, consumer: Consumer, topic: str) -> None:
         self._topic = topic
         self._producer = producer
+        self._consumer = consumer
         place = TopicPartition(topic, 0)
-        reads.topic(topic)
-        end = list_offsets(reads, [place], LATEST)[place] or Offset(0)
-        self._reader = RecordReader(
-            reads, {place: OffsetRange(end, None)}, limits=FetchLimits(max_wait_ms=5000)
-        )
+        consumer.assign([place])
+        consumer.seek_to_end(place)
+        consumer.position(place)  # The end as it is now, not as it will be.
+        consumer.poll(0)
 
     def one(self, value: bytes) -> tuple[float, float]:
         """Send one record and wait until the reader has it; the two latencies in seconds."""
-        self._reader.ask()
         began = time.perf_counter()
         self._producer.send(self._topic, value, partition=0).result()
         acked_at = time.perf_counter()
-        while not self._reader.poll(ask_again=False):
+        while not self._consumer.poll():
             pass
         return acked_at - began, time.perf_counter() - began
-
-    def close(self) -> None:
-        """Give up the fetch that is under way."""
-        self._reader.close()

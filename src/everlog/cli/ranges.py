@@ -1,7 +1,10 @@
 """Reading a topic from one point to another: what `-o SPEC` means, and the records between."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from typing import Unpack
 
+from everlog.client.core.chunks import Chunk
+from everlog.client.core.consumer_settings import ConsumerOptions
 from everlog.client.core.offset_listing import OffsetAt
 from everlog.client.core.offset_spec import BeforeEnd, OffsetRange, OffsetSpec, resolve
 from everlog.client.sync.admin import Admin
@@ -14,18 +17,21 @@ from everlog.records.rows import ConsumerRecord
 POLL_S = 0.5
 
 
-def open_reader(bootstrap: str, timeout: float, *, read_committed: bool) -> Consumer:
+def open_reader(
+    bootstrap: str, timeout: float, *, read_committed: bool = False, **options: Unpack[ConsumerOptions]
+) -> Consumer:
     """A Consumer without a group, whose calls give up after `timeout` seconds."""
     limit_ms = max(1, int(timeout * 1000))
-    return Consumer(
-        bootstrap,
-        client_id="everlog-cli",
-        default_api_timeout_ms=limit_ms,
-        request_timeout_ms=limit_ms,
-        socket_connection_setup_timeout_ms=limit_ms,
-        isolation_level="read_committed" if read_committed else "read_uncommitted",
-        auto_offset_reset="earliest",
-    )
+    settings: ConsumerOptions = {
+        "client_id": "everlog-cli",
+        "default_api_timeout_ms": limit_ms,
+        "request_timeout_ms": limit_ms,
+        "socket_connection_setup_timeout_ms": limit_ms,
+        "isolation_level": "read_committed" if read_committed else "read_uncommitted",
+        "auto_offset_reset": "earliest",
+        **options,
+    }
+    return Consumer(bootstrap, **settings)
 
 
 def places_of(admin: Admin, topic: str, wanted: Collection[int] | None) -> list[TopicPartition]:
@@ -68,32 +74,53 @@ def resolve_ranges(
     return ranges
 
 
-def read_ranges(
-    consumer: Consumer, ranges: Mapping[TopicPartition, OffsetRange]
-) -> Iterator[list[ConsumerRecord]]:
-    """The records of ranges, as they come; ends when all ranges that have an end are read."""
-    ends = {
-        place: wanted.end
-        for place, wanted in ranges.items()
-        if wanted.end is None or wanted.start < wanted.end
-    }
-    if not ends:
-        return
-    consumer.assign(list(ends))
-    for place in ends:
-        consumer.seek(place, ranges[place].start)
-    while ends:
-        records = [
+class RangeReader:
+    """Reads ranges of partitions with a consumer that does nothing else; `finished` once all have ended."""
+
+    def __init__(self, consumer: Consumer, ranges: Mapping[TopicPartition, OffsetRange]) -> None:
+        self._consumer = consumer
+        self._ends = {
+            place: wanted.end
+            for place, wanted in ranges.items()
+            if wanted.end is None or wanted.start < wanted.end
+        }
+        if self._ends:
+            consumer.assign(list(self._ends))
+            for place in self._ends:
+                consumer.seek(place, ranges[place].start)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to read."""
+        return not self._ends
+
+    def poll(self, timeout: float = POLL_S) -> list[ConsumerRecord]:
+        """The next records; none if none came in time, or only such as lie behind an end."""
+        records = self._consumer.poll(timeout)
+        ends = self._ends
+        within = [
             record
-            for record in consumer.poll(POLL_S)
-            if (place := TopicPartition(record.topic, record.partition)) in ends
-            and ((end := ends[place]) is None or record.offset < end)
+            for record in records
+            if (end := ends.get(TopicPartition(record.topic, record.partition), 0)) is None
+            or record.offset < end
         ]
-        if records:
-            yield records
+        self._end_ranges()
+        return within
+
+    def take_chunks(self, timeout: float = POLL_S) -> list[Chunk]:
+        """The next records as whole batches, of which the last may go on behind an end."""
+        chunks = self._consumer.take_chunks(timeout)
+        self._end_ranges()
+        return chunks
+
+    def _end_ranges(self) -> None:
         # What lies before an end need not be a record: markers of transactions and gaps end a range too.
-        done = [place for place, end in ends.items() if end is not None and consumer.position(place) >= end]
-        for place in done:
-            del ends[place]
-        if done:
-            consumer.pause(*done)
+        ended = [
+            place
+            for place, end in self._ends.items()
+            if end is not None and self._consumer.position(place) >= end
+        ]
+        for place in ended:
+            del self._ends[place]
+        if ended:
+            self._consumer.pause(*ended)

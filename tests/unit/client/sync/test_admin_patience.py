@@ -212,6 +212,15 @@ def test_a_refusal_is_told_at_once() -> None:
     assert (refused.value.code, script.calls) == (ErrorCode.NON_EMPTY_GROUP, 1)
 
 
+def test_a_topic_that_is_not_there_is_an_answer_and_not_asked_about_again() -> None:
+    script = Coordination([ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+    with an_admin(script) as admin, pytest.raises(ItemsRefused) as refused:
+        admin.list_offsets([TopicPartition("orders", 0)])
+
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert script.asked == [["0"]]
+
+
 def test_one_that_loads_for_ever_is_given_up_with_its_last_word() -> None:
     script = Coordination([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 10_000)
     with (
