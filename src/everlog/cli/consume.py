@@ -8,7 +8,7 @@ import click
 
 from everlog.cli.command import bare_command, command_name, json_option
 from everlog.cli.completers import complete_groups, complete_topics
-from everlog.cli.consume_group import check_group_usage, consume_as_member
+from everlog.cli.consume_group import Wanted, check_group_usage, consume_as_member
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import envelope
 from everlog.cli.record_format import DEFAULT_FORMAT, Formatter, compile_format
@@ -112,22 +112,14 @@ def consume(
         raise click.UsageError(str(error)) from None
     wanted = _partitions(partitions)
     read_committed = isolation == "read_committed"
+    if group is not None:
+        try:
+            chosen = Wanted(topic, offset == "start", count, exit_at_end, read_committed)
+            consume_as_member(bootstrap, timeout, group, chosen, write)
+        except KeyboardInterrupt:
+            pass  # The group was left on the way here.
+        return 0
     with Cluster(bootstrap, timeout=timeout) as cluster:
-        if group is not None:
-            try:
-                consume_as_member(
-                    cluster,
-                    group,
-                    topic,
-                    write,
-                    from_start=offset == "start",
-                    count=count,
-                    exit_at_end=exit_at_end,
-                    read_committed=read_committed,
-                )
-            except KeyboardInterrupt:
-                pass  # The group was left on the way here.
-            return 0
         places = _places(cluster, topic, wanted)
         ranges = ranges_of(
             cluster, places, spec, read_committed=read_committed, stop_at_end=exit_at_end or _ends_now(spec)

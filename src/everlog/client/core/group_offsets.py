@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from everlog.client.core.group_admin import group_refusal
 from everlog.client.core.group_types import OffsetAndMetadata
+from everlog.client.core.subscription import by_topic
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import NO_EPOCH, LeaderEpoch, Offset
 from everlog.model.topics import TopicPartition
@@ -31,7 +32,6 @@ LAST_VERSION_BY_NAME = 9
 """Later versions of OffsetCommit and OffsetFetch name topics by id alone, so that offsets of a topic that has
 been deleted could not be told by name."""
 
-NO_GENERATION = -1
 NO_OFFSET = -1
 
 
@@ -42,14 +42,6 @@ class Committed:
     offset: Offset
     leader_epoch: LeaderEpoch = NO_EPOCH
     metadata: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """In whose name offsets are committed; the default is nobody's, for a group without members."""
-
-    member_id: str = ""
-    generation: int = NO_GENERATION
 
 
 def fetch_offsets_request(
@@ -63,7 +55,7 @@ def fetch_offsets_request(
     if places is not None:
         topics = [
             OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
-            for name, indexes in _by_topic(places).items()
+            for name, indexes in by_topic(places).items()
         ]
     return OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)],
@@ -111,25 +103,17 @@ def read_committed_offsets(
 
 
 def commit_offsets_request(
-    group_id: str,
-    offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
-    membership: Membership | None = None,
+    group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
 ) -> OffsetCommitRequest:
-    """Ask for offsets to be committed."""
-    by = membership or Membership()
+    """Ask for offsets to be committed in nobody's name, for a group without members."""
     topics = [
         OffsetCommitRequestTopic(
             name=name,
             partitions=[_commit(index, offsets[TopicPartition(name, index)]) for index in indexes],
         )
-        for name, indexes in _by_topic(offsets).items()
+        for name, indexes in by_topic(offsets).items()
     ]
-    return OffsetCommitRequest(
-        group_id=group_id,
-        generation_id_or_member_epoch=by.generation,
-        member_id=by.member_id,
-        topics=topics,
-    )
+    return OffsetCommitRequest(group_id=group_id, topics=topics)
 
 
 def offset_commit_codes(response: OffsetCommitResponse) -> list[int]:
@@ -157,7 +141,7 @@ def delete_offsets_request(group_id: str, places: Iterable[TopicPartition]) -> O
                 name=name,
                 partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes],
             )
-            for name, indexes in _by_topic(places).items()
+            for name, indexes in by_topic(places).items()
         ],
     )
 
@@ -197,10 +181,3 @@ def _commit(index: int, entry: int | OffsetAndMetadata) -> OffsetCommitRequestPa
         committed_leader_epoch=wanted.leader_epoch,
         committed_metadata=wanted.metadata,
     )
-
-
-def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for place in sorted(places):
-        topics.setdefault(place.topic, []).append(place.partition)
-    return topics

@@ -4,7 +4,6 @@ import pytest
 
 from everlog.client.core.group_offsets import (
     Committed,
-    Membership,
     commit_offsets_request,
     delete_offsets_request,
     fetch_offsets_request,
@@ -72,11 +71,11 @@ def test_the_codes_of_the_group_and_of_each_partition_are_told() -> None:
         read_committed_offsets(answer, "billing")
 
 
-def test_a_commit_carries_the_offsets_by_topic_and_in_whose_name() -> None:
+def test_a_commit_carries_the_offsets_by_topic_and_nobodys_name() -> None:
     other = TopicPartition("audit", 3)
-    request = commit_offsets_request("billing", {ONE: 5, other: 9, ZERO: 4}, Membership("m", 3))
+    request = commit_offsets_request("billing", {ONE: 5, other: 9, ZERO: 4})
 
-    assert (request.member_id, request.generation_id_or_member_epoch) == ("m", 3)
+    assert (request.member_id, request.generation_id_or_member_epoch) == ("", -1)
     assert [
         (topic.name, [(entry.partition_index, entry.committed_offset) for entry in topic.partitions])
         for topic in request.topics
