@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
+from everlog import Producer
+from everlog.client.core.transactions import Transactions
 from tests import apache_kafka
 from tests.client.log_reading import create_topic
 from tests.client.secured_kafka import SecuredKafka
@@ -86,3 +88,43 @@ def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Generator[Secured
         yield kafka
     finally:
         kafka.stop()
+
+
+class OpenProducer(Protocol):
+    """Makes a producer that has its transactional id; it is closed with the test."""
+
+    def __call__(self, transactional_id: str | None = None, **options: Any) -> Producer: ...
+
+
+@pytest.fixture(params=[1, 2])
+def txn_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The protocol of transactions: that of the cluster, or 1, as clients speak that know no other."""
+    if request.param == 1:
+        monkeypatch.setattr(Transactions, "learn_level", _learn_nothing)
+    return int(request.param)
+
+
+def _learn_nothing(_core: Transactions, _level: int) -> None:
+    """Stay with version 1."""
+
+
+@pytest.fixture
+def new_txn_id(fresh_topic: Callable[[], str]) -> Callable[[], str]:
+    """Transactional ids that no other test uses."""
+    return lambda: f"id-{fresh_topic()}"
+
+
+@pytest.fixture
+def opened(bootstrap: str, new_txn_id: Callable[[], str]) -> Generator[OpenProducer]:
+    """Make transactional producers."""
+    made: list[Producer] = []
+
+    def make(transactional_id: str | None = None, **options: Any) -> Producer:
+        producer = Producer(bootstrap, transactional_id=transactional_id or new_txn_id(), **options)
+        made.append(producer)
+        producer.init_transactions(60)
+        return producer
+
+    yield make
+    for producer in made:
+        producer.close(60)

@@ -74,6 +74,11 @@ def _stored(message: Any) -> Stored:
     )
 
 
+def values(bootstrap: str, topic: str, *, committed: bool = True) -> list[bytes]:
+    """The values of all records of a topic now, sorted."""
+    return sorted(record.value or b"" for record in read_log(bootstrap, topic, committed=committed))
+
+
 def committed_offset(bootstrap: str, group: str, topic: str, partition: int) -> int | None:
     """The offset that a group has committed for a partition; None if it has none."""
     consumer: Any = _kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group})

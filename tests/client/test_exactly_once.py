@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from everlog.client.core.errors import TransactionError
-from everlog.client.core.transactions import Transactions
 from everlog.client.sync.consumer import Consumer
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import EverlogError
@@ -133,12 +132,9 @@ class Copier:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("version", [1, 2])
 def test_c6_each_input_makes_one_output_while_brokers_and_producers_die(
-    version: int, victim: Target, fresh_topic: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+    txn_version: int, victim: Target, fresh_topic: Callable[[], str]
 ) -> None:
-    if version == 1:
-        monkeypatch.setattr(Transactions, "learn_level", _learn_nothing)
     make = topic_maker(victim.bootstrap, fresh_topic)
     source, target, group = make(PARTITIONS), make(PARTITIONS), "copiers"
     copiers = [Copier(victim.bootstrap, number, source, target, group) for number in range(2)]
@@ -165,10 +161,6 @@ def test_c6_each_input_makes_one_output_while_brokers_and_producers_die(
     assert sum(found.values()) == INPUTS
     assert sum(copier.zombies_refused for copier in copiers) > 0
     assert sum(copier.starts for copier in copiers) > 4
-
-
-def _learn_nothing(_core: Transactions, _level: int) -> None:
-    """Stay with version 1 of transactions."""
 
 
 def _done(bootstrap: str, group: str, source: str, ends: Mapping[int, int]) -> bool:
