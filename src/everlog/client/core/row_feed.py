@@ -128,7 +128,8 @@ class RowFeed:
         while self.is_ready:
             portion = self._portions.popleft()
             chunk, state = portion.chunk, portion.state
-            taken.append(Portion(state, portion.version, chunk.rest(max(chunk.start, state.position))))
+            left = chunk if state.position <= chunk.start else chunk.rest(state.position)
+            taken.append(Portion(state, portion.version, left))
         return taken
 
     def return_portions(self, portions: Sequence[Portion]) -> None:
