@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from everlog.client.core.assignors.table import read_assignors
 from everlog.client.core.settings import (
     ConnectionOptions,
     ConnectionSettings,
@@ -91,6 +92,7 @@ def _assignors(name: str, value: Any) -> tuple[Any, ...]:
     given = tuple(cast("Sequence[Any]", value)) if isinstance(value, list | tuple) else (value,)
     if not given or any(entry is None or entry == "" for entry in given):
         raise wrong(name, given, "the name of an assignor, an assignor, or several of them")
+    read_assignors(given)
     return given
 
 
@@ -145,8 +147,8 @@ class ConsumerSettings(ConnectionSettings):
     exclude_internal_topics: bool = setting(True, flag, "whether a pattern leaves internal topics out")
     allow_auto_create_topics: bool = setting(True, flag, "whether asking for a topic may create it")
     default_api_timeout_ms: int = setting(60_000, whole(1), "how long a call without a time-out may take")
-    key_deserializer: Deserializer | None = setting(None, maybe(function), "what is made of keys")  # noqa: RUF009 - a field
-    value_deserializer: Deserializer | None = setting(None, maybe(function), "what is made of values")  # noqa: RUF009
+    key_deserializer: Deserializer | None = setting(None, maybe(function), "what is made of keys")
+    value_deserializer: Deserializer | None = setting(None, maybe(function), "what is made of values")
 
     def __post_init__(self) -> None:
         reason = None

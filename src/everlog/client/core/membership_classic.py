@@ -9,14 +9,20 @@ topics that it does not want any more (KIP-429). When STABLE it is told what it 
 up; if a cooperative member gave up any, it joins again at once, so that others get it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 
-from everlog.client.core.assignors import Assignor, RebalanceProtocol, SpeaksOfItself
+from everlog.client.core.assignors import Assignor, RebalanceProtocol, Shares
 from everlog.client.core.assignors.table import common_protocol, read_assignors
+from everlog.client.core.classic_requests import (
+    Subscribed,
+    heartbeat_request,
+    join_request,
+    leave_request,
+    sync_request,
+)
 from everlog.client.core.consumer_settings import ConsumerSettings
 from everlog.client.core.errors import error_code, refusal
-from everlog.client.core.group_admin import CONSUMER_PROTOCOL
 from everlog.client.core.group_lead import GroupLead
 from everlog.client.core.group_types import NO_GENERATION, GroupMetadata
 from everlog.client.core.membership_steps import (
@@ -30,22 +36,15 @@ from everlog.client.core.membership_steps import (
     Tell,
 )
 from everlog.client.core.metadata import ClusterView
-from everlog.client.core.subscription import read_assignment, write_assignment, write_subscription
+from everlog.client.core.subscription import read_assignment
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import Instant
 from everlog.model.topics import TopicPartition
 from everlog.wire.message import Message
-from everlog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from everlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from everlog.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from everlog.wire.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
-
-FIRST_LEAVE_OF_MANY = 3
-"""The version of LeaveGroup in which members became a list."""
+from everlog.wire.messages.heartbeat import HeartbeatResponse
+from everlog.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from everlog.wire.messages.leave_group import LeaveGroupResponse
+from everlog.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 class Phase(Enum):
@@ -136,13 +135,20 @@ class ClassicMember:
         if self.phase is Phase.PREPARING and self._has_given_up():
             self.phase = Phase.JOINING
             self._is_lost = False
+        request: JoinGroupRequest | SyncGroupRequest
         match self.phase:
             case Phase.JOINING:
-                return Send(self._join_request(), JoinGroupResponse, self._settings.max_poll_interval_ms)
+                self._join_anew = False
+                said = Subscribed(self._topics, self._owned, *self._had)
+                request = join_request(self._settings, self.metadata, self._assignors, said, self._reason)
+                return Send(request, JoinGroupResponse, self._settings.max_poll_interval_ms)
             case Phase.DESCRIBING:
                 return Describe(topics=sorted(self.group_topics))
             case Phase.SYNCING:
-                return Send(self._sync_request(), SyncGroupResponse, self._settings.max_poll_interval_ms)
+                assert self._assignor is not None
+                shares: Shares = {} if self._lead is None else self._lead.shares
+                request = sync_request(self.metadata, self._assignor.name, shares)
+                return Send(request, SyncGroupResponse, self._settings.max_poll_interval_ms)
             case Phase.LEAVING if self.is_away or self._has_given_up():
                 return self._step_out()
             case _:
@@ -262,34 +268,6 @@ class ClassicMember:
                 return None
         return Tell(Change.REVOKED, sorted(gone)) if gone else None
 
-    def _join_request(self) -> JoinGroupRequest:
-        self._join_anew = False
-        return JoinGroupRequest(
-            group_id=self._group_id,
-            session_timeout_ms=self._settings.session_timeout_ms,
-            rebalance_timeout_ms=self._settings.max_poll_interval_ms,
-            member_id=self._member_id,
-            group_instance_id=self._settings.group_instance_id,
-            protocol_type=CONSUMER_PROTOCOL,
-            protocols=[
-                JoinGroupRequestProtocol(name=assignor.name, metadata=self._subscription(assignor))
-                for assignor in self._assignors
-            ],
-            reason=self._reason,
-        )
-
-    def _subscription(self, assignor: Assignor) -> bytes:
-        topics = sorted(self._topics)
-        had, generation = self._had
-        said = assignor.user_data(topics, had, generation) if isinstance(assignor, SpeaksOfItself) else None
-        return write_subscription(
-            topics,
-            owned=self._owned,
-            generation=self._generation,
-            rack=self._settings.client_rack or None,
-            user_data=said,
-        )
-
     def _take_join(self, answer: JoinGroupResponse) -> Advice:
         code = error_code(answer.error_code)
         if code is ErrorCode.MEMBER_ID_REQUIRED:
@@ -315,22 +293,6 @@ class ClassicMember:
                 self.phase = Phase.DESCRIBING
         return Advice.GO_ON
 
-    def _sync_request(self) -> SyncGroupRequest:
-        assert self._assignor is not None
-        shares: Mapping[str, Sequence[TopicPartition]] = {} if self._lead is None else self._lead.shares
-        return SyncGroupRequest(
-            group_id=self._group_id,
-            generation_id=self._generation,
-            member_id=self._member_id,
-            group_instance_id=self._settings.group_instance_id,
-            protocol_type=CONSUMER_PROTOCOL,
-            protocol_name=self._assignor.name,
-            assignments=[
-                SyncGroupRequestAssignment(member_id=member, assignment=write_assignment(places))
-                for member, places in shares.items()
-            ],
-        )
-
     def _take_sync(self, answer: SyncGroupResponse, now: Instant) -> Advice:
         code = error_code(answer.error_code)
         if code is not ErrorCode.NONE:
@@ -350,13 +312,7 @@ class ClassicMember:
             return Rest(None)
         if now < self._heartbeat_at:
             return Rest(self._heartbeat_at)
-        request = HeartbeatRequest(
-            group_id=self._group_id,
-            generation_id=self._generation,
-            member_id=self._member_id,
-            group_instance_id=self._settings.group_instance_id,
-        )
-        return Send(request, HeartbeatResponse)
+        return Send(heartbeat_request(self.metadata), HeartbeatResponse)
 
     def _take_code(self, code: ErrorCode) -> Advice:
         known = ADVICE.get(code)
@@ -410,8 +366,7 @@ class ClassicMember:
             if self.is_away
             else "the consumer unsubscribes or closes"
         )
-        who = MemberIdentity(member_id=self._member_id, reason=reason)
-        return Send(LeaveGroupRequest(group_id=self._group_id, members=[who]), LeaveGroupResponse)
+        return Send(leave_request(self.metadata, reason), LeaveGroupResponse)
 
     def _be_outside(self) -> None:
         self._generation = NO_GENERATION
@@ -424,10 +379,3 @@ class ClassicMember:
         self._had = ((), NO_GENERATION)
         if self._join_anew and not self.is_away:
             self._prepare(self._reason)
-
-
-def for_version(request: Message, version: int) -> Message:
-    """The same request in the form that an old version has."""
-    if isinstance(request, LeaveGroupRequest) and version < FIRST_LEAVE_OF_MANY:
-        return LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)
-    return request

@@ -12,11 +12,12 @@ from contextlib import suppress
 from typing import Protocol, assert_never
 from uuid import uuid4
 
+from everlog.client.core.classic_requests import for_version
 from everlog.client.core.consumer_settings import CONSUMER, ConsumerSettings
 from everlog.client.core.coordinators import CoordinatorKind
 from everlog.client.core.errors import Closed, refusal
 from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
-from everlog.client.core.membership_classic import ClassicMember, for_version
+from everlog.client.core.membership_classic import ClassicMember
 from everlog.client.core.membership_consumer import ConsumerMember
 from everlog.client.core.membership_steps import (
     Advice,
@@ -95,6 +96,8 @@ class GroupSession:
         self._failure: EverlogError | None = None
         self._backoff = link.backoff()
         self._polled_at = 0.0
+        self._trouble_since: float | None = None
+        """Since when nothing has worked."""
         self._connection: Connection | None = None
         """The one on which an answer is waited for."""
         self._is_closed = False
@@ -232,15 +235,15 @@ class GroupSession:
             self._member.failed(self._now())
             if not error.retriable:
                 raise
-            _log.debug("group %r: %s", self._group_id, error)
             self._link.forget_coordinator(CoordinatorKind.GROUP, self._group_id)
-            await self._pause()
+            await self._bear(error)
             return
         advice = self._member.take(answer, self._now())
         if advice is Advice.FIND:
             self._link.forget_coordinator(CoordinatorKind.GROUP, self._group_id)
         if advice is Advice.GO_ON:
             self._backoff.reset()
+            self._trouble_since = None
         else:
             await self._pause()
 
@@ -277,9 +280,20 @@ class GroupSession:
         except EverlogError as error:
             if not error.retriable:
                 raise
-            await self._pause()
+            await self._bear(error)
             return
         self._member.described(view)
+
+    async def _bear(self, error: EverlogError) -> None:
+        """Wait before another try; the application hears of what lasts too long, and it is tried on."""
+        now = self._time()
+        if self._trouble_since is None:
+            self._trouble_since = now
+            _log.warning("group %r cannot be reached, it is tried again: %s", self._group_id, error)
+        elif now - self._trouble_since >= self._settings.default_api_timeout_ms / 1000:
+            self._trouble_since = now
+            raise error
+        await self._pause()
 
     async def _pause(self) -> None:
         await self._link.pause(self._backoff, float("inf"))

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from everlog.client.core.classic_requests import for_version
 from everlog.client.core.consumer_settings import ConsumerSettings
-from everlog.client.core.membership_classic import ClassicMember, Phase, for_version
+from everlog.client.core.membership_classic import ClassicMember, Phase
 from everlog.client.core.membership_steps import Advice, Change, Describe, Rest, Send
 from everlog.client.core.metadata import ClusterView, Partition, Topic
 from everlog.client.core.settings import read_settings

@@ -7,7 +7,7 @@ from everlog.client.core.assignors import Assignor, RebalanceProtocol
 from everlog.client.core.assignors.range import RangeAssignor
 from everlog.client.core.assignors.round_robin import RoundRobinAssignor
 from everlog.client.core.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
-from everlog.client.core.settings import wrong
+from everlog.client.core.setting_checks import wrong
 
 ASSIGNORS: dict[str, Assignor] = {
     assignor.name: assignor
