@@ -75,6 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = loop
         self._patience = patience
         self._transport: asyncio.Transport | None = None
+        self._is_encrypted = False
         self._correlation_id = 0
         self._expected: deque[_Expected] = deque()
         self._held_back: list[tuple[_Expected | None, list[Records]]] | None = None
@@ -195,8 +196,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             return
-        is_plain = transport.get_extra_info("ssl_object") is None
-        if is_plain and not transport.get_write_buffer_size():
+        if not self._is_encrypted and not transport.get_write_buffer_size():
             self.close()
             return
         transport.close()
@@ -266,6 +266,7 @@ class Connection(asyncio.BufferedProtocol):
         """Begin."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without saying so
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        self._is_encrypted = transport.get_extra_info("ssl_object") is not None
         made = transport.get_extra_info("socket")
         if made is not None:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -287,9 +288,10 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_proven or not self._expected:
             return ""
         api = self._expected[0].api
-        encrypted = self._transport is not None and self._transport.get_extra_info("ssl_object") is not None
+        if api is ApiKey.API_VERSIONS and self._is_encrypted:
+            return ": does it ask for a certificate of ours (ssl_certfile, ssl_keyfile)?"
         if api is ApiKey.API_VERSIONS:
-            return "" if encrypted else ": does this listener speak TLS (security_protocol SSL or SASL_SSL)?"
+            return ": does this listener speak TLS (security_protocol SSL or SASL_SSL)?"
         if api in _OPENING:
             return ""
         return ": does this listener ask for SASL (security_protocol SASL_PLAINTEXT or SASL_SSL)?"

@@ -43,7 +43,7 @@ class ClusterLink:
         self.settings = settings
         self.view = ClusterView()
         """What the cluster looked like when it was last asked."""
-        self._pool = Pool(Opening.of(settings), self._lost)
+        self._pool = Pool(Opening(settings), self._lost)
         self._finding: asyncio.Task[Connection] | None = None
         self._coordinators: dict[tuple[CoordinatorKind, str], Broker] = {}
         self._on_view: list[Callable[[ClusterView], None]] = []

@@ -4,7 +4,6 @@ import asyncio
 import ipaddress
 import socket
 import ssl
-from dataclasses import dataclass
 
 from everlog import __version__
 from everlog.client.core.errors import TimedOut, TlsFailed, Unreachable
@@ -12,23 +11,18 @@ from everlog.client.core.settings import ConnectionSettings
 from everlog.client.core.versions import FIRST_TRY_VERSION, BrokerVersions
 from everlog.client.drive.authentication import Authentication
 from everlog.client.drive.connection import Connection
-from everlog.client.drive.tls import tls_context, tls_problem
+from everlog.client.drive.tls import TlsContexts, tls_problem
 from everlog.model.errors import ErrorCode
 from everlog.wire.apis import ApiKey
 from everlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 
-@dataclass(frozen=True)
 class Opening:
-    """Opens connections as the settings ask for."""
+    """Opens connections as the settings ask for; ConfigError at once if their files cannot be used."""
 
-    settings: ConnectionSettings
-    context: ssl.SSLContext | None
-
-    @classmethod
-    def of(cls, settings: ConnectionSettings) -> "Opening":
-        """Read certificates and keys, once for all connections; ConfigError if they cannot be used."""
-        return cls(settings, tls_context(settings))
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self.settings = settings
+        self._contexts = TlsContexts(settings)
 
     async def open(self, host: str, port: int) -> Connection:
         """Connect, agree on versions and authenticate, within `socket_connection_setup_timeout_ms`.
@@ -57,6 +51,7 @@ class Opening:
 
     async def _connect(self, host: str, port: int, address: str, deadline: float) -> Connection:
         loop = asyncio.get_running_loop()
+        context = self._contexts.current()
         patience = self.settings.request_timeout_ms / 1000
         places = await _resolve(host, port, loop)
         failures: list[str] = []
@@ -69,8 +64,8 @@ class Opening:
                         lambda: Connection(address, self.settings.client_id, loop, patience),
                         place,
                         port,
-                        ssl=self.context,
-                        server_hostname=host if self.context is not None else None,
+                        ssl=context,
+                        server_hostname=host if context is not None else None,
                     )
                 self._size_buffers(transport)
                 return connection
@@ -81,7 +76,7 @@ class Opening:
             except ssl.SSLError as error:
                 raise TlsFailed(tls_problem(address, error)) from None
             except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError) as error:
-                if self.context is not None:
+                if context is not None:
                     raise Unreachable(tls_problem(address, error)) from None
                 failures.append(f"{place}: {error}")
             except ConnectionRefusedError:

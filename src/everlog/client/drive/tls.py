@@ -1,5 +1,6 @@
 """TLS as the settings ask for it, and what goes wrong with it, in words."""
 
+import os
 import ssl
 
 from everlog.client.core.security import SecuritySettings, TlsFiles
@@ -7,6 +8,32 @@ from everlog.model.errors import ConfigError
 
 _NO_TLS_THERE = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_MESSAGE", "RECORD_LAYER_FAILURE"})
 """What OpenSSL says of an answer that is not TLS."""
+
+
+class TlsContexts:
+    """The context for new connections, made again when one of its files has changed.
+
+    Certificates are renewed while clients run; connections that are open keep what they began with.
+    """
+
+    def __init__(self, settings: SecuritySettings) -> None:
+        self._settings = settings
+        self._stamps = self._look()
+        self._context = tls_context(settings)
+
+    def current(self) -> ssl.SSLContext | None:
+        """The context to connect with now, None if connections are not to be encrypted."""
+        stamps = self._look()
+        if stamps != self._stamps:
+            try:
+                self._context = tls_context(self._settings)
+                self._stamps = stamps
+            except ConfigError:
+                pass  # Not all of it is written yet: the old ones will do until the next connection.
+        return self._context
+
+    def _look(self) -> list[tuple[int, int] | None]:
+        return [_stamp(path) for path in self._settings.tls_files]
 
 
 def tls_context(settings: SecuritySettings) -> ssl.SSLContext | None:
@@ -52,6 +79,14 @@ def tls_problem(address: str, error: Exception) -> str:
         f"{start}the broker hung up in the handshake: is it a plaintext listener (security_protocol), "
         "or does it ask for a certificate (ssl_certfile)?"
     )
+
+
+def _stamp(path: str | None) -> tuple[int, int] | None:
+    try:
+        found = None if path is None else os.stat(path)
+    except OSError:
+        return None
+    return None if found is None else (found.st_mtime_ns, found.st_ino)
 
 
 def _trusting(files: TlsFiles) -> ssl.SSLContext:

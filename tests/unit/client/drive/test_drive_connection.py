@@ -258,7 +258,7 @@ def test_silence_ends_the_connection_though_each_caller_had_little_time() -> Non
             await peer.hang()
 
         async with broker(behave) as mute:
-            connection = await connect(mute.address, request_timeout_ms=200)
+            connection = await connect(mute.address, request_timeout_ms=1_000)
             tries = 0
             while connection.is_open:
                 tries += 1

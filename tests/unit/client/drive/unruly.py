@@ -1,6 +1,7 @@
 """Brokers on a loopback socket that answer as a test tells them, well or badly, on the test's own loop."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -9,7 +10,7 @@ from everlog.client.core.settings import ConnectionSettings, read_settings
 from everlog.client.drive.connection import Connection
 from everlog.client.drive.opening import Opening
 from everlog.wire.apis import APIS, ApiKey
-from everlog.wire.codec import RequestHeader, encode_response, read_request_header
+from everlog.wire.codec import RequestHeader, decode_request, encode_response, read_request_header
 from everlog.wire.message import Message
 from everlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from everlog.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -30,6 +31,12 @@ class Peer:
     async def request(self) -> RequestHeader:
         """The next request's header."""
         return read_request_header(await self.frame())
+
+    async def read(self) -> tuple[RequestHeader, Message]:
+        """The next request, header and body."""
+        frame = await self.frame()
+        header = read_request_header(frame)
+        return header, decode_request(header, frame)
 
     async def frame(self) -> bytes:
         """The next request."""
@@ -79,7 +86,9 @@ class UnrulyBroker:
 
 
 @asynccontextmanager
-async def broker(behave: Behaviour, *, port: int = 0) -> AsyncGenerator[UnrulyBroker]:
+async def broker(
+    behave: Behaviour, *, port: int = 0, context: ssl.SSLContext | None = None
+) -> AsyncGenerator[UnrulyBroker]:
     """A broker that behaves like this on each connection; a behaviour that returns hangs up."""
 
     serving: set[asyncio.Task[None]] = set()
@@ -97,7 +106,7 @@ async def broker(behave: Behaviour, *, port: int = 0) -> AsyncGenerator[UnrulyBr
             serving.discard(task)
             writer.transport.abort()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", port)
+    server = await asyncio.start_server(serve, "127.0.0.1", port, ssl=context)
     made = UnrulyBroker(server.sockets[0].getsockname()[1])
     try:
         yield made
@@ -111,7 +120,7 @@ async def broker(behave: Behaviour, *, port: int = 0) -> AsyncGenerator[UnrulyBr
 async def connect(address: str, **options: object) -> Connection:
     """Open one connection as a client would."""
     host, _, port = address.rpartition(":")
-    return await Opening.of(settings_of(**options)).open(host, int(port))
+    return await Opening(settings_of(**options)).open(host, int(port))
 
 
 def settings_of(**options: object) -> ConnectionSettings:
