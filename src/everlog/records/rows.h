@@ -37,10 +37,13 @@ typedef struct {
     Py_ssize_t used, room;
 } growing;
 
-/* The records of one batch, encoded. */
+/* The records of one batch, encoded. They lie in a bytearray behind room for a header, so that the batch can
+ * be sealed where it is. */
 typedef struct {
     PyObject_HEAD
-    growing section;
+    PyObject *store; /* NULL while there is none */
+    growing section; /* within it, and only to be written to while it is not lent */
+    int lent;        /* whether somebody else has the store, who may have changed it */
     int64_t base_timestamp, max_timestamp;
     int64_t count;
 } batch_buffer;
@@ -60,8 +63,6 @@ static inline void release_field(field *taken)
     if (taken->lent)
         PyBuffer_Release(&taken->view);
 }
-
-int everlog_grow(growing *bytes, Py_ssize_t more);
 
 /* A record of which all is at hand, so that nothing but memory is missing to append it. */
 typedef struct {

@@ -2,7 +2,7 @@
 
 #include "rows.h"
 
-int everlog_grow(growing *bytes, Py_ssize_t more)
+static int grow(growing *bytes, Py_ssize_t more)
 {
     if (more > MAX_SECTION_BYTES - bytes->used) {
         PyErr_Format(PyExc_ValueError, "a batch has at most %zd bytes of records", MAX_SECTION_BYTES);
@@ -20,6 +20,54 @@ int everlog_grow(growing *bytes, Py_ssize_t more)
     }
     bytes->data = data;
     bytes->room = room;
+    return 0;
+}
+
+/* Where the records begin; NULL with an exception if who has the batch has changed its size. */
+static const uint8_t *records_of(batch_buffer *buffer)
+{
+    if (buffer->lent) {
+        if (PyByteArray_Size(buffer->store) != HEADER_BYTES + buffer->section.used) {
+            PyErr_SetString(PyExc_ValueError, "the batch that was sealed has another size now");
+            return NULL;
+        }
+        buffer->section.data = (uint8_t *)PyByteArray_AsString(buffer->store) + HEADER_BYTES;
+    }
+    return buffer->section.data;
+}
+
+/* Make room for more records. */
+static int reserve(batch_buffer *buffer, Py_ssize_t more)
+{
+    growing *section = &buffer->section;
+    if (more > MAX_SECTION_BYTES - section->used) {
+        PyErr_Format(PyExc_ValueError, "a batch has at most %zd bytes of records", MAX_SECTION_BYTES);
+        return -1;
+    }
+    if (!buffer->lent && more <= section->room - section->used)
+        return 0;
+    /* In large steps: what is not written to takes no memory, and moving what is written takes time. */
+    Py_ssize_t room = section->room < 2048 ? 4096 : section->room * 4;
+    while (room - section->used < more)
+        room *= 4;
+    if (room > MAX_SECTION_BYTES)
+        room = MAX_SECTION_BYTES;
+    if (buffer->store && !buffer->lent) {
+        if (PyByteArray_Resize(buffer->store, HEADER_BYTES + room) < 0)
+            return -1;
+    } else {
+        const uint8_t *records = records_of(buffer);
+        PyObject *store = !records && buffer->lent ? NULL : PyByteArray_FromStringAndSize(NULL, HEADER_BYTES + room);
+        if (!store)
+            return -1;
+        if (section->used)
+            memcpy(PyByteArray_AsString(store) + HEADER_BYTES, records, (size_t)section->used);
+        Py_XDECREF(buffer->store);
+        buffer->store = store;
+        buffer->lent = 0;
+    }
+    section->data = (uint8_t *)PyByteArray_AsString(buffer->store) + HEADER_BYTES;
+    section->room = room;
     return 0;
 }
 
@@ -73,7 +121,7 @@ static inline uint8_t *put_field(uint8_t *at, const field *taken)
 /* Append a field with its length in front to bytes that grow. */
 static int append_field(growing *bytes, const field *taken)
 {
-    if (everlog_grow(bytes, varint_bytes(taken->size) + (taken->size < 0 ? 0 : taken->size)) < 0)
+    if (grow(bytes, varint_bytes(taken->size) + (taken->size < 0 ? 0 : taken->size)) < 0)
         return -1;
     bytes->used = put_field(bytes->data + bytes->used, taken) - bytes->data;
     return 0;
@@ -136,7 +184,7 @@ static int encode_headers(growing *bytes, PyObject *headers)
     if (!pairs)
         return -1;
     Py_ssize_t count = PyTuple_Size(pairs);
-    int done = everlog_grow(bytes, 10);
+    int done = grow(bytes, 10);
     if (done == 0)
         bytes->used = put_varint(bytes->data, count) - bytes->data;
     for (Py_ssize_t at = 0; done == 0 && at < count; at++)
@@ -187,7 +235,7 @@ int64_t everlog_append(batch_buffer *buffer, const prepared *record, int64_t tim
     Py_ssize_t all = body + varint_bytes(body);
     if (all > limit - section->used)
         return OVER_LIMIT;
-    if (everlog_grow(section, all) < 0)
+    if (reserve(buffer, all) < 0)
         return -1;
     uint8_t *at = put_varint(section->data + section->used, body);
     *at++ = 0; /* attributes, unused */
@@ -235,6 +283,8 @@ static PyObject *new_buffer(PyTypeObject *type, PyObject *args, PyObject *kwargs
     batch_buffer *buffer = PyObject_New(batch_buffer, type);
     if (!buffer)
         return NULL;
+    buffer->store = NULL;
+    buffer->lent = 0;
     buffer->section = (growing){NULL, 0, 0};
     buffer->base_timestamp = buffer->max_timestamp = -1;
     buffer->count = 0;
@@ -244,7 +294,7 @@ static PyObject *new_buffer(PyTypeObject *type, PyObject *args, PyObject *kwargs
 static void free_buffer(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    PyMem_Free(((batch_buffer *)self)->section.data);
+    Py_XDECREF(((batch_buffer *)self)->store);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -274,7 +324,7 @@ static PyObject *adopt(PyObject *type, PyObject *args)
     if (count < 1) {
         PyErr_Format(PyExc_ValueError, "count is %lld, expected at least 1", count);
     } else if ((buffer = (batch_buffer *)PyObject_CallNoArgs(type))) {
-        if (everlog_grow(&buffer->section, section.len) == 0) {
+        if (reserve(buffer, section.len) == 0) {
             memcpy(buffer->section.data, section.buf, (size_t)section.len);
             buffer->section.used = section.len;
             buffer->count = count;
@@ -288,9 +338,23 @@ static PyObject *adopt(PyObject *type, PyObject *args)
     return (PyObject *)buffer;
 }
 
+static PyObject *copied(batch_buffer *buffer, Py_ssize_t room)
+{
+    const uint8_t *records = records_of(buffer);
+    if (!records && buffer->lent)
+        return NULL;
+    PyObject *copy = PyByteArray_FromStringAndSize(NULL, room + buffer->section.used);
+    if (copy) {
+        char *data = PyByteArray_AsString(copy);
+        memset(data, 0, (size_t)room);
+        if (buffer->section.used)
+            memcpy(data + room, records, (size_t)buffer->section.used);
+    }
+    return copy;
+}
+
 static PyObject *copy_behind(PyObject *self, PyObject *room_object)
 {
-    const growing *section = &((batch_buffer *)self)->section;
     Py_ssize_t room = PyLong_AsSsize_t(room_object);
     if (room == -1 && PyErr_Occurred())
         return NULL;
@@ -298,14 +362,20 @@ static PyObject *copy_behind(PyObject *self, PyObject *room_object)
         PyErr_Format(PyExc_ValueError, "room is %zd, expected a number of bytes", room);
         return NULL;
     }
-    PyObject *copy = PyByteArray_FromStringAndSize(NULL, room + section->used);
-    if (copy) {
-        char *data = PyByteArray_AsString(copy);
-        memset(data, 0, (size_t)room);
-        if (section->used)
-            memcpy(data + room, section->data, (size_t)section->used);
-    }
-    return copy;
+    return copied((batch_buffer *)self, room);
+}
+
+static PyObject *behind_header(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    batch_buffer *buffer = (batch_buffer *)self;
+    if (buffer->lent || !buffer->store)
+        return copied(buffer, HEADER_BYTES);
+    if (PyByteArray_Resize(buffer->store, HEADER_BYTES + buffer->section.used) < 0)
+        return NULL;
+    buffer->lent = 1;
+    buffer->section.room = buffer->section.used;
+    memset(PyByteArray_AsString(buffer->store), 0, HEADER_BYTES);
+    return Py_NewRef(buffer->store);
 }
 
 static PyObject *seal(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -338,6 +408,7 @@ static PyMethodDef buffer_methods[] = {
     {"adopt", adopt, METH_VARARGS | METH_CLASS,
      "adopt(section, count, base_timestamp, max_timestamp) -> one with records encoded already"},
     {"copy_behind", copy_behind, METH_O, "copy_behind(room) -> zeros and the records behind them"},
+    {"behind_header", behind_header, METH_NOARGS, "behind_header() -> the records behind room for a header"},
     {"seal", (PyCFunction)(void (*)(void))seal, METH_VARARGS | METH_KEYWORDS,
      "seal(codec=0, level=None, *, producer_id=-1, producer_epoch=-1, base_sequence=-1, transactional=False)"
      " -> the batch"},

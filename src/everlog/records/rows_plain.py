@@ -96,6 +96,10 @@ class BatchBuffer:
         copy += self._section
         return copy
 
+    def behind_header(self) -> bytearray:
+        """Return the records behind room for a header. Compiled, the first call makes no copy of them."""
+        return self.copy_behind(HEADER_BYTES)
+
     def seal(
         self,
         codec: Codec = Codec.NONE,

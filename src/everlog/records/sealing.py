@@ -48,6 +48,10 @@ class Sealable(Counted, Protocol):
         """Return `room` bytes of zero and the records behind them."""
         ...
 
+    def behind_header(self) -> bytearray:
+        """Return the records behind room for a header; the caller fills that in and changes nothing else."""
+        ...
+
     def append(
         self,
         key: bytes | None,
@@ -76,7 +80,7 @@ def seal(
     if not records.count:
         raise ValueError("a batch has at least one record")
     if codec == Codec.NONE:
-        batch = records.copy_behind(HEADER_BYTES)
+        batch = records.behind_header()
     else:
         batch = bytearray(HEADER_BYTES)
         batch += compress(codec, records.copy_behind(0), level)

@@ -107,6 +107,42 @@ def test_a_batch_may_be_sealed_again_with_other_ids(empty: Callable[[], BatchBuf
     )
 
 
+def test_a_batch_goes_on_after_it_was_sealed(empty: Callable[[], BatchBuffer]) -> None:
+    buffer = filled(empty, RECORDS[:2])
+    first = buffer.seal(producer_id=1, producer_epoch=0, base_sequence=0)
+    for record in RECORDS[2:]:
+        buffer.append(record.key, record.value, record.headers, record.timestamp)
+    second = buffer.seal(producer_id=1, producer_epoch=0, base_sequence=0)
+
+    assert first == build_batch(RECORDS[:2], producer_id=1, producer_epoch=0, base_sequence=0)
+    assert second == build_batch(RECORDS, producer_id=1, producer_epoch=0, base_sequence=0)
+
+
+def test_sealed_batches_are_apart(empty: Callable[[], BatchBuffer]) -> None:
+    buffer = filled(empty, RECORDS)
+    sealed = [buffer.seal(producer_id=number, producer_epoch=0, base_sequence=0) for number in range(3)]
+
+    assert [batch_at(batch).producer_id for batch in sealed] == [0, 1, 2]
+    del buffer
+    assert all(len(read_records(batch_at(batch))) == len(RECORDS) for batch in sealed)
+
+
+@needs_kernel
+def test_a_sealed_batch_whose_size_was_changed_is_not_taken_for_its_records() -> None:
+    buffer = filled(rows.BatchBuffer, RECORDS)
+    sealed = buffer.seal()
+    sealed.clear()
+
+    for call in (
+        buffer.seal,
+        buffer.split,
+        lambda: buffer.append(None, None, (), NOON),
+        lambda: buffer.copy_behind(0),
+    ):
+        with pytest.raises(ValueError, match="has another size now"):
+            call()
+
+
 def test_it_says_how_many_records_of_which_size_and_time_it_holds(empty: Callable[[], BatchBuffer]) -> None:
     buffer = empty()
     assert (buffer.count, buffer.size_bytes) == (0, HEADER_BYTES)
