@@ -91,11 +91,13 @@ def start_broker(
     directory: Path,
     overrides: Mapping[str, str] | None = None,
     output: Path | None = None,
+    features: Mapping[str, int] | None = None,
 ) -> "subprocess.Popen[bytes]":
     """Start a broker on `port` (its controller takes the next one) with its log in `directory`.
 
-    A new directory is formatted first. The process is returned as soon as it runs: `wait_ready` tells when it
-    serves. Its own log goes to `output`, by default `<directory>.out`.
+    A new directory is formatted first, with other levels of `features` than the newest if they are given.
+    The process is returned as soon as it runs: `wait_ready` tells when it serves. Its own log goes to
+    `output`, by default `<directory>.out`.
     """
     jars = classpath()
     if isinstance(jars, Unavailable):
@@ -103,7 +105,7 @@ def start_broker(
     properties = directory.with_name(directory.name + ".properties")
     properties.write_text(_server_properties(port, directory, overrides or {}))
     if not (directory / "meta.properties").exists():
-        format_storage(jars, properties)
+        format_storage(jars, properties, features or {})
     with (output or _output_of(directory)).open("wb") as log:
         return subprocess.Popen(
             ["java", *_HEAP, *_COLLECTOR, _logging_flag(), "-cp", jars, "kafka.Kafka", str(properties)],
@@ -126,12 +128,14 @@ def wait_ready(process: "subprocess.Popen[bytes]", directory: Path, timeout_s: f
     raise TimeoutError(f"Apache Kafka was not up after {timeout_s} s; see {output}")
 
 
-def format_storage(jars: str, properties: Path) -> None:
+def format_storage(jars: str, properties: Path, features: Mapping[str, int] | None = None) -> None:
     """Prepare the log directory that `properties` names, as a new cluster of one."""
     cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
     while cluster.startswith("-"):  # The tool would take it for an option.
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
     arguments = ["format", "--standalone", "-t", cluster, "-c", str(properties)]
+    for name, level in (features or {}).items():
+        arguments += ["--feature", f"{name}={level}"]
     done = run_tool("kafka.tools.StorageTool", *arguments, jars=jars)
     if done.returncode != 0:
         raise RuntimeError(f"formatting failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")

@@ -87,7 +87,13 @@ class Everlog:
 class ApacheKafka:
     """Apache Kafka, which tells whether a failing test or Everlog is wrong."""
 
-    def __init__(self, directory: Path, overrides: Mapping[str, str] = SETTINGS) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        overrides: Mapping[str, str] = SETTINGS,
+        features: Mapping[str, int] | None = None,
+    ) -> None:
+        self._features = features
         self._directory = directory / "data"
         self._overrides = overrides
         self._port = brokers.free_port()
@@ -95,7 +101,9 @@ class ApacheKafka:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self._process = apache_kafka.start_broker(self._port, self._directory, self._overrides)
+        self._process = apache_kafka.start_broker(
+            self._port, self._directory, self._overrides, features=self._features
+        )
         apache_kafka.wait_ready(self._process, self._directory)
 
     def kill(self) -> None:
