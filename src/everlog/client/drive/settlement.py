@@ -112,7 +112,7 @@ class Settlement:
         batch.last_error = error
         topic = self._accumulator.topics[queue.place.topic]
         # So that the batches to come need not be split.
-        topic.batch_limit = max(self._settings.batch_size, min(topic.batch_limit, batch.charged_bytes // 2))
+        topic.batch_limit = min(topic.batch_limit, batch.charged_bytes // 2)
         self._accumulator.put_back(queue, lambda: queue.divided(batch))
         assert batch.parts is not None
         self._accumulator.replaced(batch, batch.parts)

@@ -283,7 +283,47 @@ def test_no_more_requests_are_under_way_than_allowed() -> None:
     with producing(partition, max_in_flight_requests_per_connection=3) as producer:
         deliveries = send_each(producer, 3)
         deliveries += [producer.send("orders", b"more") for _ in range(10)]
-        assert producer.metrics()["requests_in_flight"] == 3
+        with pytest.raises(TimedOut):
+            producer.flush(0.1)
+        metrics = producer.metrics()
+        assert (metrics["requests_in_flight"], metrics["batches_sent"]) == (3, 3)
         go_on.set()
         assert offsets(deliveries) == list(range(13))
     assert [count for _, count in partition.tried] == [1, 1, 1, 10]
+
+
+def test_p4_a_record_that_was_given_up_is_not_sent_later() -> None:
+    refuses = True
+
+    def answer_by_flag(answer: PartitionProduceResponse, _response: ProduceResponse) -> None:
+        if refuses:
+            answer.error_code = ErrorCode.NOT_ENOUGH_REPLICAS
+
+    partition = Partition(*[answer_by_flag] * 10_000)
+    with producing(
+        partition, request_timeout_ms=200, delivery_timeout_ms=300, enable_idempotence=False
+    ) as producer:
+        given_up = [producer.send("orders", b"a"), producer.send("orders", b"b")]
+        assert [type(delivery.exception(PATIENCE_S)) for delivery in given_up] == [TimedOut] * 2
+        refuses = False
+        assert producer.send("orders", b"c").result(PATIENCE_S).offset == 0
+    assert [count for _, count, _ in partition.kept] == [1]
+
+
+def test_after_a_split_batches_are_made_smaller() -> None:
+    too_large = 0
+
+    def at_most_60(answer: PartitionProduceResponse, _response: ProduceResponse) -> None:
+        nonlocal too_large
+        if partition.tried[-1][1] > 60:
+            answer.error_code = ErrorCode.MESSAGE_TOO_LARGE
+            too_large += 1
+
+    partition = Partition(*[at_most_60] * 10_000)
+    with producing(partition, batch_size=1_000_000, linger_ms=100_000) as producer:
+        for _ in range(5):
+            deliveries = [producer.send("orders", bytes(100)) for _ in range(100)]
+            producer.flush(PATIENCE_S)
+            assert all(delivery.exception() is None for delivery in deliveries)
+    assert too_large == 1
+    assert sum(count for _, count, _ in partition.kept) == 500
