@@ -163,6 +163,8 @@ def test_a_header_without_a_name_is_refused(twin: ModuleType) -> None:
 
 
 GOOD = binary([b"abc", b"de"])
+LONGER = memoryview(array("i", [0, 3, 5, 5, 5, 5, 5, 5]).tobytes())
+"""Bytes that lie behind a buffer, and would do if anybody looked there."""
 
 
 @both_twins
@@ -174,9 +176,12 @@ GOOD = binary([b"abc", b"de"])
         GOOD._replace(offsets=array("i", [0, 3, -1]).tobytes()),
         GOOD._replace(offsets=array("i", [0, 3]).tobytes()),
         GOOD._replace(offsets=b""),
+        GOOD._replace(offsets=LONGER[:8]),
+        GOOD._replace(offsets=LONGER[:12], start=1),
         GOOD._replace(start=1),
         GOOD._replace(wide=True),
         GOOD._replace(validity=b""),
+        GOOD._replace(validity=memoryview(b"\xff\xff\xff")[:0]),
     ],
 )
 def test_columns_that_point_outside_their_data_are_refused(twin: ModuleType, bad: BinarySource) -> None:
@@ -206,9 +211,9 @@ def test_lists_of_headers_and_numbers_that_end_early_are_refused(twin: ModuleTyp
     pair = headers([[("a", b""), ("b", b"")]])
     with pytest.raises(ValueError, match="row 0"):
         twin.encode_rows(RowSource(1, None, None, pair._replace(entries=1), None, NOON), None, 0, 1, 1_000)
-    short = numbers([NOON], "q")
+    two = memoryview(numbers([NOON, NOON], "q").numbers)
     with pytest.raises(ValueError):
-        twin.encode_rows(RowSource(2, None, None, None, short, NOON), None, 0, 2, 1_000)
+        twin.encode_rows(RowSource(2, None, None, None, NumberSource(two[:8], None, 0), NOON), None, 0, 2, 99)
 
 
 @both_twins

@@ -81,6 +81,7 @@ def test_a_chunk_is_unpacked_up_to_a_bound_and_a_batch_at_least(codec: Codec) ->
     assert (len(first.chunk.batches), first.chunk.start, first.chunk.next_offset) == (1, 4, 10)
     assert (len(rest.batches), rest.start, rest.next_offset) == (2, 10, 30)
     assert first.chunk.leader_epoch == 0
+    assert len(unpack(chunk, 0)[0].chunk.batches) == 1
     whole, nothing = unpack(chunk, 1 << 20)
     assert (whole.chunk, nothing) == (chunk, None)
 
@@ -97,6 +98,13 @@ def test_positions_move_behind_what_is_used_and_the_rest_is_left() -> None:
     assert offsets(again.batch) == [*range(10, 20), *range(5)]
     again.move_positions()
     assert (first.state.position, second.state.position, again.left) == (20, 5, [])
+
+
+def test_a_portion_that_does_not_fit_is_left_whole() -> None:
+    first, second = a_portion(a_chunk(5)), a_portion(a_chunk(5, codec=Codec.LZ4))
+    read = read_columns([first, second], max_bytes=1)
+
+    assert (read.used, read.left) == ([first], [second])
 
 
 def test_a_seek_meanwhile_is_not_undone() -> None:
