@@ -20,6 +20,9 @@ SASL = {
 }
 
 
+_WELCOME = (b"\0alice\0secret", b"n,,\x01auth=Bearer token\x01\x01")
+
+
 class Doorkeeper:
     """A broker that lets alice in for a while, and serves metadata to whoever is in."""
 
@@ -42,7 +45,7 @@ class Doorkeeper:
                 await peer.answer(header, named(header))
 
     def _judge(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-        if not self.is_open or bytes(request.auth_bytes) != b"\0alice\0secret":
+        if not self.is_open or bytes(request.auth_bytes) not in _WELCOME:
             return SaslAuthenticateResponse(error_code=58, error_message="no such luck")
         self.admissions += 1
         return SaslAuthenticateResponse(session_lifetime_ms=self.session_ms)
@@ -113,14 +116,25 @@ def test_a_session_that_is_not_renewed_ends_the_connection_and_says_why() -> Non
     run(work())
 
 
-def test_a_closed_connection_is_not_renewed() -> None:
+def test_no_token_is_asked_for_once_the_connection_is_closed() -> None:
     async def work() -> None:
+        asked: list[str] = []
+
+        async def provider() -> str:
+            asked.append("token")
+            return "token"
+
         doorkeeper = Doorkeeper(session_ms=50)
+        options = {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_oauth_token_provider": provider,
+        }
         async with broker(doorkeeper.behave) as guarded:
-            connection = await connect(guarded.address, **SASL)
+            connection = await connect(guarded.address, **options)
             connection.close()
             await asyncio.sleep(0.15)
-            assert doorkeeper.admissions == 1
+            assert len(asked) == 1
 
     run(work())
 
