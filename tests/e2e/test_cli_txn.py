@@ -1,5 +1,6 @@
 """Transactions by the real program: listed, described, aborted, found hanging (P5, C6, O1)."""
 
+import asyncio
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from everlog.client.sync.cluster import Cluster
+from everlog.client.core.settings import ConnectionSettings
+from everlog.client.drive.link import ClusterLink
 from everlog.model.topics import TopicPartition
 from everlog.records.builder import NewRecord, build_batch
 from everlog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -166,10 +168,15 @@ def lenient_bootstrap(tmp_path: Path) -> Generator[str]:
 
 def write_and_forget(bootstrap: str, topic: str) -> int:
     """Write in a transaction that no coordinator knows of, and return the producer's id."""
-    with Cluster(bootstrap) as cluster:
-        described = cluster.topic(topic)
+    return asyncio.run(_write_and_forget(bootstrap, topic))
+
+
+async def _write_and_forget(bootstrap: str, topic: str) -> int:
+    link = ClusterLink(ConnectionSettings(bootstrap_servers=bootstrap))
+    try:
+        (described,) = await link.topics([topic])
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        identity = cluster.call(request, InitProducerIdResponse)
+        identity = await link.call(request, InitProducerIdResponse)
         batch = build_batch(
             [NewRecord(None, b"hanging", (), int(time.time() * 1000))],
             producer_id=identity.producer_id,
@@ -189,12 +196,14 @@ def write_and_forget(bootstrap: str, topic: str) -> int:
                 )
             ],
         )
-        leader = cluster.view.leader_of(TopicPartition(topic, 0))
+        leader = link.view.leader_of(TopicPartition(topic, 0))
         assert leader is not None
         # From version 12 on writing itself would tell the coordinator.
-        answer = cluster.broker(leader.node_id).call(produce, ProduceResponse, 10.0, at_most=11)
+        answer = await link.call_node(leader.node_id, produce, ProduceResponse, at_most=11)
         assert answer.responses[0].partition_responses[0].error_code == 0
         return identity.producer_id
+    finally:
+        await link.close()
 
 
 def test_a_transaction_that_nobody_will_end_is_found_and_ended(lenient_bootstrap: str) -> None:
