@@ -28,6 +28,7 @@ from everlog.sim.workloads.reader import FinalReader, Reader
 from everlog.sim.workloads.setup import Setup
 from everlog.sim.workloads.transactions import Transactor
 from tests.e2e.workloads.copies import HUNG, Copier
+from tests.e2e.workloads.own_copies import OwnCopier
 from tests.e2e.workloads.sockets import SocketPlayer
 from tests.e2e.workloads.targets import SESSION_MS, Apache, Everlog, Target
 from tests.e2e.workloads.transfers import ACCOUNTS, AT_FIRST, Auditor, Table, Transfers
@@ -42,7 +43,8 @@ _TABLE = {
     "min.cleanable.dirty.ratio": "0.01",
     "segment.bytes": "1048576",
 }
-_GROUPS = ("classic", "consumer", "classic-copiers", "consumer-copiers", "confluent-copiers")
+_COPIERS = ("classic", "consumer", "confluent", "everlog")
+_GROUPS = ("classic", "consumer", *(f"{kind}-copiers" for kind in _COPIERS))
 
 
 class Client(Protocol):
@@ -172,8 +174,7 @@ class Chaos:
             compacted=table,
             ticks_per_ms=1000,
             pipelines=tuple(
-                Pipeline(f"{kind}-copiers", log, topics[f"{kind}-out"].names())
-                for kind in ("classic", "consumer", "confluent")
+                Pipeline(f"{kind}-copiers", log, topics[f"{kind}-out"].names()) for kind in _COPIERS
             ),
             total=ACCOUNTS * AT_FIRST,
             longest_silence_ms=15_000,
@@ -202,6 +203,10 @@ class Chaos:
             version = 1 if protocol == "classic" else 2
             yield SocketPlayer(name, copier.process(topics[f"{protocol}-out"], version), self._address)
         yield from self._confluent(log)
+        for number in range(2):
+            name = f"own copier{number}"
+            route = ("everlog-copiers", log, topics["everlog-out"])
+            yield OwnCopier(name, setting, self._chance.fork(name), self._target.bootstrap, route)
 
     def _confluent(self, log: Topic) -> Iterator[Client]:
         topics, setting, bootstrap = self._setting.topics, self._setting, self._target.bootstrap
@@ -236,6 +241,7 @@ _TOPICS = {
     "classic-out": (2, _SMALL),
     "consumer-out": (2, _SMALL),
     "confluent-out": (2, _SMALL),
+    "everlog-out": (2, _SMALL),
     "bank": (1, _SMALL),
     "table": (2, _TABLE),
 }
