@@ -24,7 +24,7 @@ RECORD_OVERHEAD = 40
 """What a record takes beside its key, value and headers, at most."""
 
 GRANT_BYTES = 64 * 1024
-"""How much may be appended to a batch that is ready before it is counted again."""
+"""How much may be appended to a batch that is ready before it is counted again, or as much as it has."""
 
 HeaderPairs = Sequence[tuple[str, Buffer | None]]
 
@@ -319,7 +319,7 @@ class Accumulator:
         """Let records go into a batch the short way, up to where somebody has to be told or asked."""
         size = batch.charged_bytes
         # One byte less: the record that makes the batch ready comes this way, and wakes the sender.
-        limit = self._batch_size - 1 if size < self._batch_size else size + GRANT_BYTES
+        limit = self._batch_size - 1 if size < self._batch_size else size + max(size, GRANT_BYTES)
         # A part of the memory that is left: there may be many partitions.
         limit = min(limit, topic.batch_limit, size + (self._memory - self.used_bytes) // 4)
         if limit <= size or self._short or batch.buffer is None or queue.inlet is None:

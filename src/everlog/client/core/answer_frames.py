@@ -11,6 +11,12 @@ MAX_FIRST_ANSWER_BYTES: Final = 1024 * 1024
 """Until versions are agreed on. A TLS record, taken for a size, claims 352 MB (KIP-498)."""
 
 SCRATCH_BYTES: Final = 64 * 1024
+SPARE_FROM_BYTES: Final = 64 * 1024
+"""Answers below it are no reason to keep memory."""
+
+SPARES_BYTES: Final = 8 * 1024 * 1024
+"""How much memory is kept for large answers."""
+
 _SIZE_BYTES: Final = 4
 _NO_FRAMES: Final[list[memoryview]] = []
 
@@ -19,7 +25,8 @@ class AnswerFrames:
     """Gives out the buffer to read into and takes back how much was read.
 
     An answer that fits the scratch buffer is copied out of it; the rest of a larger one is read where it
-    will stay. Each has a buffer of its own: record batches are used in place and keep it alive.
+    will stay. Each has a buffer of its own: record batches are used in place and keep it alive. Large
+    buffers are used again once nothing points into them, as long as large answers come.
     """
 
     def __init__(self, peer: str) -> None:
@@ -30,6 +37,7 @@ class AnswerFrames:
         self._held = 0
         self._frame: memoryview | None = None
         self._filled = 0
+        self._spares: list[bytearray] = []
 
     def buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
@@ -61,7 +69,7 @@ class AnswerFrames:
                 raise ProtocolError(self._not_a_size(bytes(scratch[at:held][:16]), size))
             at += _SIZE_BYTES
             here = min(size, held - at)
-            frame = memoryview(bytearray(size))
+            frame = self._new_frame(size)
             frame[:here] = scratch[at : at + here]
             at += here
             if here < size:
@@ -74,6 +82,24 @@ class AnswerFrames:
         self._held = rest
         return frames
 
+    def _new_frame(self, size: int) -> memoryview:
+        """A buffer for an answer. New memory is dear: each page of it is made and cleared first."""
+        if size < SPARE_FROM_BYTES:
+            self._spares.clear()
+            return memoryview(bytearray(size))
+        for spare in self._spares:
+            if size <= len(spare) and _is_free(spare):
+                return memoryview(spare)[:size]
+        if not self._spares:
+            # Once the C library has seen a block of this size come and go, it gives less memory back to the
+            # system at a time: that of records, made and dropped by the thousand, is at hand the next time.
+            bytearray(SPARES_BYTES)
+        # Answers of a kind differ a little in size.
+        made = bytearray(size + size // 8)
+        if sum(map(len, self._spares)) + len(made) <= SPARES_BYTES:
+            self._spares.append(made)
+        return memoryview(made)[:size]
+
     def _not_a_size(self, start: bytes, size: int) -> str:
         if start.startswith(b"HTTP/"):
             return f"broker {self._peer} answered in HTTP: this is not a Kafka listener"
@@ -83,3 +109,13 @@ class AnswerFrames:
             f"broker {self._peer} sent an answer of {size} bytes, expected 4 to {self.max_bytes}: "
             "is it a Kafka listener?"
         )
+
+
+def _is_free(buffer: bytearray) -> bool:
+    """Whether no view of a buffer is left: with one, its size cannot be changed."""
+    try:
+        buffer.append(0)
+    except BufferError:
+        return False
+    buffer.pop()
+    return True

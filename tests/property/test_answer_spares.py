@@ -1,0 +1,83 @@
+"""Buffers of large answers are used again, but never while anything points into them (C1, O5)."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from everlog.client.core.answer_frames import (
+    MAX_ANSWER_BYTES,
+    SPARE_FROM_BYTES,
+    SPARES_BYTES,
+    AnswerFrames,
+)
+
+
+def answer(frames: AnswerFrames, content: bytes) -> memoryview:
+    """Have one answer come in, and return it."""
+    stream = len(content).to_bytes(4, "big") + content
+    found: list[memoryview] = []
+    while stream:
+        room = frames.buffer()
+        count = min(len(room), len(stream))
+        room[:count] = stream[:count]
+        stream = stream[count:]
+        found += frames.filled(count)
+    (frame,) = found
+    return frame
+
+
+def new_frames() -> AnswerFrames:
+    frames = AnswerFrames("test")
+    frames.max_bytes = MAX_ANSWER_BYTES
+    return frames
+
+
+def address(frame: memoryview) -> int:
+    return id(frame.obj)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from([100, SPARE_FROM_BYTES, 100_000, 150_000]), st.booleans(), st.integers(0, 3)),
+    max_size=25,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_what_somebody_has_a_view_of_stays_as_it_came(steps: list[tuple[int, bool, int]]) -> None:
+    frames = new_frames()
+    kept: list[tuple[memoryview, bytes]] = []
+    for number, (size, keeps, drops) in enumerate(steps):
+        content = bytes([number + 1]) * size
+        frame = answer(frames, content)
+        assert frame == content
+        if keeps:
+            kept.append((frame[size // 3 :], content[size // 3 :]))  # A batch within it, as it were.
+        del frame
+        del kept[:drops]
+        assert all(view == content for view, content in kept)
+
+
+def test_a_buffer_is_used_again_once_nothing_points_into_it() -> None:
+    frames = new_frames()
+    first = answer(frames, bytes(100_000))
+    part = first[5:9]
+    used = address(first)
+    del first
+    second = answer(frames, bytes(100_100))
+    assert address(second) != used
+    del part
+
+    third = answer(frames, bytes(99_000))
+    assert (address(third), len(third)) == (used, 99_000)
+
+
+def test_memory_is_kept_within_bounds_and_let_go_when_answers_are_small() -> None:
+    frames = new_frames()
+    held = [answer(frames, bytes(SPARES_BYTES // 3)) for _ in range(6)]
+    kept = frames._spares  # pyright: ignore[reportPrivateUsage]
+    assert len(kept) == 2
+    assert sum(map(len, kept)) <= SPARES_BYTES
+    del held
+
+    answer(frames, b"small")
+    assert kept == []
