@@ -1,8 +1,10 @@
 """The line of one partition's batches: those that wait, those under way, and the order they keep (P4).
 
 With idempotence each batch carries a sequence number and a broker takes them in a row, so a batch that has to
-be sent again holds up those behind it. Three rules keep the row whole:
+be sent again holds up those behind it. Four rules keep the row whole:
 
+- The first batch goes alone. A broker that knows nothing of a producer takes any number from it, so a second
+  one could be written although the first was refused.
 - While a batch waits to be sent again, nothing younger leaves; batches that had left come back first.
 - A batch that is refused as out of order, behind an older one that is not delivered yet, just joins the line.
 - One that is refused so with nothing older before it shows a hole: something before it was given up, or the
@@ -18,12 +20,15 @@ from collections import deque
 
 from everlog.client.core.pending_batch import NO_SEQUENCE, NOBODY, PendingBatch
 from everlog.client.core.producer_identity import ProducerIdentity
-from everlog.model.errors import EverlogError
+from everlog.model.errors import EverlogError, Refused
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import MAX_SEQUENCE
 from everlog.records.short_way import Inlet
 
 MAX_EPOCH = 32767
+
+FORGOTTEN_AFTER_S = 600.0
+"""A broker may have forgotten a producer that was silent for so long; by default it does after a day."""
 
 
 class PartitionQueue:
@@ -34,6 +39,8 @@ class PartitionQueue:
         "identity",
         "in_flight",
         "inlet",
+        "is_known",
+        "known_at",
         "needs_identity",
         "next_order",
         "next_sequence",
@@ -65,6 +72,9 @@ class PartitionQueue:
         self.identity = NOBODY
         """As whom its batches are sent: `given`, or that with a later epoch after holes."""
         self.next_sequence = 0
+        self.is_known = False
+        """Whether the broker has taken a batch under this identity, not long ago."""
+        self.known_at = 0.0
         self.retry_at = 0.0
         """Before this moment nothing is sent: a try has just failed."""
         self.renumbers = False
@@ -76,7 +86,7 @@ class PartitionQueue:
         """Whether the order allows to send the oldest that waits to a broker now."""
         if not self.in_flight:
             return True
-        if self.renumbers or node_id != self.node_id:
+        if self.renumbers or node_id != self.node_id or not (self.is_known or self.identity == NOBODY):
             return False
         return self.waiting[0].attempts == 0 and self.in_flight[-1].attempts == 1
 
@@ -107,6 +117,8 @@ class PartitionQueue:
 
     def sent(self, batch: PendingBatch, node_id: int, now: float) -> None:
         """Note that it is under way."""
+        if now - self.known_at > FORGOTTEN_AFTER_S:
+            self.is_known = False
         self.node_id = node_id
         batch.attempts += 1
         batch.sent_at = now
@@ -116,9 +128,15 @@ class PartitionQueue:
         """Note that it is under way no more, whatever the answer is."""
         self.in_flight.remove(batch)
 
+    def delivered(self, now: float) -> None:
+        """Note that the broker has taken a batch: now it knows where the numbers go on."""
+        self.is_known = True
+        self.known_at = now
+
     def again(self, batch: PendingBatch, error: EverlogError, retry_at: float) -> None:
         """Put a batch that was not delivered back where it stood."""
         batch.last_error = error
+        batch.was_lost = batch.was_lost or not isinstance(error, Refused)
         self.retry_at = max(self.retry_at, retry_at)
         self._put_back(batch)
 
@@ -155,6 +173,7 @@ class PartitionQueue:
 
     def _start_over(self) -> None:
         self.renumbers = False
+        self.is_known = False
         self.next_sequence = 0
         for batch in self.waiting:
             _forget_number(batch)

@@ -57,6 +57,7 @@ class PendingBatch:
         "inlet",
         "is_closed",
         "is_done",
+        "is_doubtful",
         "last_error",
         "notices",
         "opened_at",
@@ -64,6 +65,7 @@ class PendingBatch:
         "parts",
         "place",
         "sent_at",
+        "was_lost",
     )
 
     def __init__(
@@ -105,6 +107,10 @@ class PendingBatch:
         """Why it was not delivered the last time."""
         self.doom: EverlogError | None = None
         """What it fails with if it would have to be sent again."""
+        self.was_lost = False
+        """Whether an answer about it was lost, so that it may have been written."""
+        self.is_doubtful = False
+        """Whether it is a part of what may have been written as a whole: then a broker cannot recognize it."""
         self.is_done = False
         self.base_offset = UNKNOWN_OFFSET
         self.append_time = -1
@@ -183,6 +189,7 @@ class PendingBatch:
             part.attempts = self.attempts
             part.last_error = self.last_error
             part.doom = self.doom
+            part.is_doubtful = self.was_lost or self.is_doubtful
             part._parent = self
         first.base_sequence = self.base_sequence
         first.charged_bytes = self.charged_bytes // 2

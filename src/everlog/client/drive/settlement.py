@@ -57,6 +57,8 @@ class Settlement:
         """Do what an answer means for one batch."""
         queue, batch = departure.queue, departure.batch
         queue.answered(batch)
+        if ruling.fate is Fate.DELIVERED:
+            queue.delivered(time.monotonic())
         if batch.is_done:
             # Its time was up while it was under way, and it has been reported.
             return
@@ -90,7 +92,8 @@ class Settlement:
         self._accumulator.put_back(queue, lambda: queue.again(batch, error, retry_at))
 
     def _out_of_order(self, queue: PartitionQueue, batch: PendingBatch, error: EverlogError) -> None:
-        if self._settings.enable_idempotence is False:
+        if not self._settings.enable_idempotence or batch.is_doubtful:
+            # Under a new number it might be written twice.
             self.finish(batch, error)
             return
         found: list[bool] = []

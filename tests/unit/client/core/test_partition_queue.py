@@ -3,7 +3,7 @@
 import threading
 
 from everlog.client.core.errors import Unreachable
-from everlog.client.core.partition_queue import MAX_EPOCH, PartitionQueue
+from everlog.client.core.partition_queue import FORGOTTEN_AFTER_S, MAX_EPOCH, PartitionQueue
 from everlog.client.core.pending_batch import NO_SEQUENCE, PendingBatch
 from everlog.client.core.producer_identity import ProducerIdentity
 from everlog.model.topics import TopicPartition
@@ -17,9 +17,11 @@ ME = ProducerIdentity(7, 0)
 class Line:
     """A queue with batches of two records each, named by their order."""
 
-    def __init__(self, *, batches: int, identity: ProducerIdentity = ME) -> None:
+    def __init__(self, *, batches: int, identity: ProducerIdentity = ME, is_known: bool = True) -> None:
         self.queue = PartitionQueue(TopicPartition("orders", 0))
         self.queue.adopt(identity)
+        if is_known:
+            self.queue.delivered(0.0)
         lock = threading.Lock()
         self.all: list[PendingBatch] = []
         for order in range(batches):
@@ -57,6 +59,29 @@ def test_numbers_begin_again_behind_the_largest() -> None:
     line = Line(batches=2)
     line.queue.next_sequence = 2**31 - 1
     assert [line.send().base_sequence for _ in range(2)] == [2**31 - 1, 1]
+
+
+def test_the_first_batch_goes_alone_because_a_broker_takes_any_number_from_a_stranger() -> None:
+    line = Line(batches=3, is_known=False)
+    first = line.send()
+    assert not line.queue.may_send(NODE)
+    line.queue.answered(first)
+    line.queue.delivered(1.0)
+    line.send()
+    assert line.queue.may_send(NODE)
+
+
+def test_so_does_the_first_after_a_long_silence() -> None:
+    line = Line(batches=2)
+    batch = line.queue.waiting.popleft()
+    line.queue.sent(batch, NODE, FORGOTTEN_AFTER_S + 1)
+    assert not line.queue.may_send(NODE)
+
+
+def test_without_numbers_nothing_is_held_up() -> None:
+    line = Line(batches=2, identity=ProducerIdentity(), is_known=False)
+    line.send()
+    assert line.queue.may_send(NODE)
 
 
 def test_batches_that_are_lost_come_back_in_order_and_nothing_younger_passes_them() -> None:

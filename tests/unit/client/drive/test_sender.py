@@ -108,9 +108,11 @@ def producing(partition: Partition, **options: Any) -> Generator[Producer]:
 def send_each(producer: Producer, count: int) -> list[Delivery]:
     """Send records so that each is a batch under way before the next."""
     deliveries: list[Delivery] = []
+    # The first of all goes alone.
+    producer.send("orders", b"before").result(PATIENCE_S)
     for number in range(count):
         deliveries.append(producer.send("orders", b"%d" % number))
-        _wait_until(lambda: producer.metrics()["batches_sent"] == len(deliveries))
+        _wait_until(lambda: producer.metrics()["batches_sent"] == 1 + len(deliveries))
     return deliveries
 
 
@@ -138,15 +140,15 @@ def test_p4_a_batch_refused_for_now_is_sent_again_before_the_younger_ones() -> N
         answer.error_code = ErrorCode.NOT_ENOUGH_REPLICAS
 
     out_of_order = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    partition = Partition(refuse, out_of_order, out_of_order)
+    partition = Partition(ErrorCode.NONE, refuse, out_of_order, out_of_order)
     with producing(partition) as producer:
         deliveries = send_each(producer, 3)
         all_sent.set()
-        assert offsets(deliveries) == [0, 1, 2]
+        assert offsets(deliveries) == [1, 2, 3]
         metrics = producer.metrics()
 
-    assert [sequence for sequence, _ in partition.tried] == [0, 1, 2, 0, 1, 2]
-    assert partition.kept == [(0, 1, 0), (1, 1, 0), (2, 1, 0)]
+    assert [sequence for sequence, _ in partition.tried] == [0, 1, 2, 3, 1, 2, 3]
+    assert partition.kept == [(0, 1, 0), (1, 1, 0), (2, 1, 0), (3, 1, 0)]
     assert metrics["epoch_bumps"] == 0
     assert metrics["retries"] == 3
 
@@ -279,17 +281,17 @@ def test_no_more_requests_are_under_way_than_allowed() -> None:
     def hold(_answer: PartitionProduceResponse, _response: ProduceResponse) -> None:
         assert go_on.wait(PATIENCE_S)
 
-    partition = Partition(hold)
+    partition = Partition(ErrorCode.NONE, hold)
     with producing(partition, max_in_flight_requests_per_connection=3) as producer:
         deliveries = send_each(producer, 3)
         deliveries += [producer.send("orders", b"more") for _ in range(10)]
         with pytest.raises(TimedOut):
             producer.flush(0.1)
         metrics = producer.metrics()
-        assert (metrics["requests_in_flight"], metrics["batches_sent"]) == (3, 3)
+        assert (metrics["requests_in_flight"], metrics["batches_sent"]) == (3, 4)
         go_on.set()
-        assert offsets(deliveries) == list(range(13))
-    assert [count for _, count in partition.tried] == [1, 1, 1, 10]
+        assert offsets(deliveries) == list(range(1, 14))
+    assert [count for _, count in partition.tried] == [1, 1, 1, 1, 10]
 
 
 def test_p4_a_record_that_was_given_up_is_not_sent_later() -> None:
