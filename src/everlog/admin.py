@@ -10,12 +10,12 @@ from everlog.client.core.acl_admin import (
     AclPermission,
     AclResourceType,
 )
+from everlog.client.core.admin_choices import Election, FeatureUpgrade
 from everlog.client.core.authorized import AclOperation
 from everlog.client.core.cluster_admin import (
     ClusterDescription,
     FeatureRange,
     Features,
-    FeatureUpgrade,
     Quorum,
     QuorumReplica,
 )
@@ -44,7 +44,7 @@ from everlog.client.core.offset_reset import (
     ToTime,
 )
 from everlog.client.core.outcomes import ItemsRefused
-from everlog.client.core.placement_admin import Election, Reassignment
+from everlog.client.core.placement_admin import Reassignment
 from everlog.client.core.quota_admin import ANY, DEFAULT, QuotaEntity
 from everlog.client.core.scram_admin import ScramCredential, ScramDeletion, ScramMechanism, ScramUpsert
 from everlog.client.core.topic_admin import NewPartitions, NewTopic, TopicCreated, TopicDescription

@@ -1,4 +1,8 @@
-"""The admin client for programs that have a loop: everything that is asked of a cluster but records."""
+"""The admin client for programs that have a loop: everything that is asked of a cluster but records.
+
+It can do many things, of which a program asks for few. So modules of calls import what a call needs within
+it, except for topics: a command should not wait for what it does not use.
+"""
 
 from types import TracebackType
 from typing import Self, Unpack

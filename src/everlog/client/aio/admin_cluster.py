@@ -1,54 +1,23 @@
 """The cluster: its brokers, features, quorum, disks, and where partitions live (asyncio)."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from everlog.client.aio.admin_desk import AdminDesk
-from everlog.client.core.cluster_admin import (
-    ClusterDescription,
-    Features,
-    FeatureUpgrade,
-    Quorum,
-    describe_quorum_request,
-    read_cluster,
-    read_features,
-    read_features_updated,
-    read_quorum,
-    read_unregistered,
-    update_features_request,
-)
+from everlog.client.core.admin_choices import Election, FeatureUpgrade
 from everlog.client.core.errors import Unreachable, refusal
-from everlog.client.core.log_dirs_admin import (
-    LogDir,
-    Replica,
-    alter_replica_log_dirs_request,
-    describe_log_dirs_request,
-    read_log_dirs,
-    read_replicas_moved,
-)
 from everlog.client.core.outcomes import all_done
-from everlog.client.core.placement_admin import (
-    Election,
-    Reassignment,
-    elect_leaders_request,
-    list_reassignments_request,
-    read_elections,
-    read_reassigned,
-    read_reassignments,
-    reassign_request,
-)
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
-from everlog.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
-from everlog.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsResponse
-from everlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from everlog.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from everlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from everlog.wire.messages.describe_quorum import DescribeQuorumResponse
-from everlog.wire.messages.elect_leaders import ElectLeadersResponse
-from everlog.wire.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
-from everlog.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from everlog.wire.messages.update_features import UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from everlog.client.core.cluster_admin import ClusterDescription, Features, Quorum
+    from everlog.client.core.log_dirs_admin import LogDir, Replica
+    from everlog.client.core.placement_admin import Reassignment
+    from everlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 
 class ClusterCalls(AdminDesk):
@@ -58,6 +27,9 @@ class ClusterCalls(AdminDesk):
         self, *, authorized_operations: bool = False, include_fenced_brokers: bool = False
     ) -> ClusterDescription:
         """The cluster's id, its controller and its brokers."""
+        from everlog.client.core.cluster_admin import read_cluster
+        from everlog.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=authorized_operations,
             include_fenced_brokers=include_fenced_brokers,
@@ -66,6 +38,9 @@ class ClusterCalls(AdminDesk):
 
     async def describe_features(self) -> Features:
         """The level of each feature, such as `metadata.version`, and what a broker could do."""
+        from everlog.client.core.cluster_admin import read_features
+        from everlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
         request = ApiVersionsRequest(client_software_name="everlog", client_software_version="admin")
         return await self._ask(request, ApiVersionsResponse, read_features)
 
@@ -77,6 +52,9 @@ class ClusterCalls(AdminDesk):
         validate_only: bool = False,
     ) -> None:
         """Give features other levels; a lower one needs `upgrade` to say that a downgrade is meant."""
+        from everlog.client.core.cluster_admin import read_features_updated, update_features_request
+        from everlog.wire.messages.update_features import UpdateFeaturesResponse
+
         request = update_features_request(levels, upgrade, self._timeout_ms, validate_only=validate_only)
         updated = await self._ask(
             request, UpdateFeaturesResponse, lambda answer: read_features_updated(answer, levels)
@@ -85,10 +63,16 @@ class ClusterCalls(AdminDesk):
 
     async def describe_quorum(self) -> Quorum:
         """The quorum of the metadata log: its leader, voters and observers, and how far each is."""
+        from everlog.client.core.cluster_admin import describe_quorum_request, read_quorum
+        from everlog.wire.messages.describe_quorum import DescribeQuorumResponse
+
         return await self._ask(describe_quorum_request(), DescribeQuorumResponse, read_quorum)
 
     async def unregister_broker(self, node_id: int) -> None:
         """Forget a broker that is gone for good."""
+        from everlog.client.core.cluster_admin import read_unregistered
+        from everlog.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
         await self._ask(
             UnregisterBrokerRequest(broker_id=node_id),
             UnregisterBrokerResponse,
@@ -99,6 +83,9 @@ class ClusterCalls(AdminDesk):
         self, brokers: Collection[int] | None = None, places: Collection[TopicPartition] | None = None
     ) -> list[LogDir]:
         """The log directories of some brokers or of all, with the size of each partition or of some."""
+        from everlog.client.core.log_dirs_admin import describe_log_dirs_request, read_log_dirs
+        from everlog.wire.messages.describe_log_dirs import DescribeLogDirsResponse
+
         request = describe_log_dirs_request(places)
         if brokers is None:
             found = await self._at_all_brokers(request, DescribeLogDirsResponse, read_log_dirs)
@@ -107,12 +94,21 @@ class ClusterCalls(AdminDesk):
         return [entry for each in await asyncio.gather(*asked) for entry in each]
 
     async def _log_dirs_of(self, node: int, request: DescribeLogDirsRequest) -> list[LogDir]:
+        from everlog.client.core.log_dirs_admin import read_log_dirs
+        from everlog.wire.messages.describe_log_dirs import DescribeLogDirsResponse
+
         return await self._ask(
             request, DescribeLogDirsResponse, lambda answer: read_log_dirs(answer, node), node=node
         )
 
     async def alter_replica_log_dirs(self, paths: Mapping[Replica, str]) -> None:
         """Have brokers move copies of partitions to other log directories; they go on after it returns."""
+        from everlog.client.core.log_dirs_admin import (
+            Replica,
+            alter_replica_log_dirs_request,
+            read_replicas_moved,
+        )
+        from everlog.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsResponse
 
         async def ask(left: list[Replica], limit: float) -> dict[Replica, Refused | None]:
             by_broker: dict[int, dict[TopicPartition, str]] = {}
@@ -144,6 +140,9 @@ class ClusterCalls(AdminDesk):
 
         It returns when the moves are under way: `list_partition_reassignments` tells which still are.
         """
+        from everlog.client.core.placement_admin import read_reassigned, reassign_request
+        from everlog.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
+
         await self._each_at_any(
             replicas,
             lambda left: reassign_request({place: replicas[place] for place in left}, self._timeout_ms),
@@ -155,6 +154,9 @@ class ClusterCalls(AdminDesk):
         self, places: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """The partitions that are moving now, of some or of all."""
+        from everlog.client.core.placement_admin import list_reassignments_request, read_reassignments
+        from everlog.wire.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
+
         request = list_reassignments_request(places, self._timeout_ms)
         return await self._ask(request, ListPartitionReassignmentsResponse, read_reassignments)
 
@@ -166,6 +168,9 @@ class ClusterCalls(AdminDesk):
         True for each partition that got a new one, False where the one it had is right; without `places`
         only the former are told.
         """
+        from everlog.client.core.placement_admin import elect_leaders_request, read_elections
+        from everlog.wire.messages.elect_leaders import ElectLeadersResponse
+
         if places is None:
             request = elect_leaders_request(election, None, self._timeout_ms)
             return all_done(await self._ask(request, ElectLeadersResponse, read_elections))

@@ -1,28 +1,22 @@
 """Settings of topics, brokers, groups and more: what an Admin asks about them (asyncio)."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from everlog.client.aio.admin_desk import AdminDesk
-from everlog.client.core.config_admin import (
-    ConfigChanges,
-    ConfigEntry,
-    ConfigResource,
-    ConfigResourceType,
-    alter_configs_request,
-    changes_of,
-    describe_configs_request,
-    list_config_resources_request,
-    read_altered,
-    read_config_resources,
-    read_configs,
-)
 from everlog.model.errors import Refused
 from everlog.wire.message import Message
-from everlog.wire.messages.describe_configs import DescribeConfigsResponse
-from everlog.wire.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
-from everlog.wire.messages.list_config_resources import ListConfigResourcesResponse
+
+if TYPE_CHECKING:
+    from everlog.client.core.config_admin import (
+        ConfigChanges,
+        ConfigEntry,
+        ConfigResource,
+        ConfigResourceType,
+    )
 
 Answer = TypeVar("Answer", bound=Message)
 Result = TypeVar("Result")
@@ -40,6 +34,9 @@ class ConfigCalls(AdminDesk):
         synonyms: bool = False,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """The settings of each resource by name, all or those named by `keys`."""
+        from everlog.client.core.config_admin import describe_configs_request, read_configs
+        from everlog.wire.messages.describe_configs import DescribeConfigsResponse
+
         return await self._each_where_it_lives(
             resources,
             lambda asked: describe_configs_request(
@@ -58,6 +55,9 @@ class ConfigCalls(AdminDesk):
 
         None as the value is back to the default. Lists can be added to with `ConfigChange`s.
         """
+        from everlog.client.core.config_admin import alter_configs_request, changes_of, read_altered
+        from everlog.wire.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
+
         wanted = {resource: changes_of(entries) for resource, entries in changes.items()}
         await self._each_where_it_lives(
             wanted,
@@ -70,6 +70,9 @@ class ConfigCalls(AdminDesk):
 
     async def list_config_resources(self, kinds: Iterable[ConfigResourceType] = ()) -> list[ConfigResource]:
         """What has settings: all of it, or of some kinds only."""
+        from everlog.client.core.config_admin import list_config_resources_request, read_config_resources
+        from everlog.wire.messages.list_config_resources import ListConfigResourcesResponse
+
         request = list_config_resources_request(kinds)
         return await self._ask(request, ListConfigResourcesResponse, read_config_resources)
 

@@ -1,46 +1,27 @@
 """Offsets of groups: committed, deleted, reset, and how far behind they are (asyncio; C5, C7, C8)."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from everlog.client.aio.admin_groups import GroupCalls
 from everlog.client.aio.admin_topics import TopicCalls
 from everlog.client.core.coordinators import CoordinatorKind
-from everlog.client.core.fetch_plan import FIRST_VERSION_BY_ID
-from everlog.client.core.group_admin import Group, group_refusal
-from everlog.client.core.group_lag import (
-    ONE_RECORD,
-    FirstTimestamps,
-    PartitionLag,
-    age_ms,
-    owners,
-    unread_ranges,
-)
-from everlog.client.core.group_offsets import (
-    LAST_VERSION_BY_NAME,
-    commit_offsets_request,
-    delete_offsets_request,
-    fetch_offsets_request,
-    offset_commit_codes,
-    offset_delete_codes,
-    offset_fetch_codes,
-    read_commits,
-    read_committed_offsets,
-    read_deleted_offsets,
-)
 from everlog.client.core.group_types import OffsetAndMetadata
 from everlog.client.core.offset_listing import OffsetAt
-from everlog.client.core.offset_reset import Found, FromFile, ResetPlan, Target, ToTime, plan_move
-from everlog.client.core.offset_spec import OffsetRange
 from everlog.client.core.outcomes import all_done
 from everlog.model.errors import ConfigError, ErrorCode, EverlogError, Refused
 from everlog.model.ids import Offset, Timestamp
 from everlog.model.topics import TopicPartition
-from everlog.wire.messages.fetch import FetchResponse
-from everlog.wire.messages.offset_commit import OffsetCommitResponse
-from everlog.wire.messages.offset_delete import OffsetDeleteResponse
-from everlog.wire.messages.offset_fetch import OffsetFetchResponse
+
+if TYPE_CHECKING:
+    from everlog.client.core.group_admin import Group
+    from everlog.client.core.group_lag import FirstTimestamps, PartitionLag
+    from everlog.client.core.offset_reset import ResetPlan, Target
+    from everlog.client.core.offset_spec import OffsetRange
 
 _GROUP = CoordinatorKind.GROUP
 
@@ -59,6 +40,14 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
 
         With `require_stable` offsets that an open transaction may still change are waited for.
         """
+        from everlog.client.core.group_offsets import (
+            LAST_VERSION_BY_NAME,
+            fetch_offsets_request,
+            offset_fetch_codes,
+            read_committed_offsets,
+        )
+        from everlog.wire.messages.offset_fetch import OffsetFetchResponse
+
         answer = await self._at_coordinator(
             _GROUP,
             group_id,
@@ -77,6 +66,14 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
         self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
     ) -> None:
         """Commit offsets for a group without members; a group that does not exist yet is made."""
+        from everlog.client.core.group_offsets import (
+            LAST_VERSION_BY_NAME,
+            commit_offsets_request,
+            offset_commit_codes,
+            read_commits,
+        )
+        from everlog.wire.messages.offset_commit import OffsetCommitResponse
+
         wanted = {
             place: entry if isinstance(entry, OffsetAndMetadata) else OffsetAndMetadata(entry)
             for place, entry in offsets.items()
@@ -93,6 +90,13 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
 
     async def delete_group_offsets(self, group_id: str, places: Iterable[TopicPartition]) -> None:
         """Delete committed offsets of partitions that the group does not read now."""
+        from everlog.client.core.group_offsets import (
+            delete_offsets_request,
+            offset_delete_codes,
+            read_deleted_offsets,
+        )
+        from everlog.wire.messages.offset_delete import OffsetDeleteResponse
+
         answer = await self._at_coordinator(
             _GROUP,
             group_id,
@@ -104,6 +108,8 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
 
     async def group_lag(self, group: str | Group) -> list[PartitionLag]:
         """How far a group is in each partition that it has committed or been given, in records and time."""
+        from everlog.client.core.group_lag import PartitionLag, age_ms, owners, unread_ranges
+
         described = await self.describe_group(group) if isinstance(group, str) else group
         committed = await self.list_group_offsets(described.group_id)
         by_member = owners(described.members)
@@ -149,6 +155,9 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
     async def _plan_reset(
         self, group_id: str, target: Target, topics: Mapping[str, Collection[int] | None] | None
     ) -> ResetPlan:
+        from everlog.client.core.group_admin import group_refusal
+        from everlog.client.core.offset_reset import Found, ResetPlan, ToTime, plan_move
+
         group = await self._group_if_any(group_id)
         if group is not None and group.is_active:
             raise group_refusal(ErrorCode.NON_EMPTY_GROUP, None, group_id, f" is {group.state}")
@@ -182,6 +191,8 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
         topics: Mapping[str, Collection[int] | None] | None,
         committed: Mapping[TopicPartition, OffsetAndMetadata],
     ) -> list[TopicPartition]:
+        from everlog.client.core.offset_reset import FromFile
+
         wanted = topics
         if wanted is None:
             chosen = set(target.offsets) if isinstance(target, FromFile) else set(committed)
@@ -224,6 +235,8 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
 
         A partition whose record could not be had in time is absent: lag is worth showing without it.
         """
+        from everlog.client.core.group_lag import FirstTimestamps
+
         search = FirstTimestamps(ranges)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.default_api_timeout_ms / 1000
@@ -241,6 +254,10 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
 
     async def _search_once(self, search: FirstTimestamps) -> bool:
         """Ask every leader once; False if the picture of the cluster is stale."""
+        from everlog.client.core.fetch_plan import FIRST_VERSION_BY_ID
+        from everlog.client.core.group_lag import ONE_RECORD
+        from everlog.wire.messages.fetch import FetchResponse
+
         planned = search.requests(self._link.view)
         fresh = bool(planned)
         for fetch in planned:

@@ -1,34 +1,20 @@
 """Groups and their members: what an Admin asks of their coordinators (asyncio; C2, C8)."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from everlog.client.aio.admin_desk import AdminDesk
 from everlog.client.core.coordinators import CoordinatorKind
 from everlog.client.core.errors import refusal
-from everlog.client.core.group_admin import (
-    Group,
-    GroupListing,
-    delete_group_request,
-    describe_classic_group_request,
-    describe_consumer_group_request,
-    list_groups_request,
-    read_classic_group,
-    read_consumer_group,
-    read_group_deleted,
-    read_listed,
-    read_members_removed,
-    remove_members_request,
-)
 from everlog.client.core.outcomes import all_done
 from everlog.model.errors import ErrorCode, Refused
 from everlog.wire.apis import ApiKey
-from everlog.wire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
-from everlog.wire.messages.delete_groups import DeleteGroupsResponse
-from everlog.wire.messages.describe_groups import DescribeGroupsResponse
-from everlog.wire.messages.leave_group import LeaveGroupResponse
-from everlog.wire.messages.list_groups import ListGroupsResponse
+
+if TYPE_CHECKING:
+    from everlog.client.core.group_admin import Group, GroupListing
 
 Result = TypeVar("Result")
 
@@ -42,6 +28,9 @@ class GroupCalls(AdminDesk):
         self, *, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[GroupListing]:
         """The groups of all brokers, by name; all, or those of some states and types."""
+        from everlog.client.core.group_admin import list_groups_request, read_listed
+        from everlog.wire.messages.list_groups import ListGroupsResponse
+
         found = await self._at_all_brokers(
             list_groups_request(states, types), ListGroupsResponse, read_listed
         )
@@ -49,6 +38,15 @@ class GroupCalls(AdminDesk):
 
     async def describe_group(self, group_id: str) -> Group:
         """A group of either protocol; Refused with GROUP_ID_NOT_FOUND if there is none of that name."""
+        from everlog.client.core.group_admin import (
+            describe_classic_group_request,
+            describe_consumer_group_request,
+            read_classic_group,
+            read_consumer_group,
+        )
+        from everlog.wire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+        from everlog.wire.messages.describe_groups import DescribeGroupsResponse
+
         coordinator = await self._coordinator(_GROUP, group_id)
         connection = await self._patiently(lambda _limit: self._link.broker(coordinator.node_id))
         if connection.versions.serves(ApiKey.CONSUMER_GROUP_DESCRIBE):
@@ -86,6 +84,8 @@ class GroupCalls(AdminDesk):
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups without members, and all offsets that they have committed."""
+        from everlog.client.core.group_admin import delete_group_request, read_group_deleted
+        from everlog.wire.messages.delete_groups import DeleteGroupsResponse
 
         async def one(group_id: str) -> Refused | None:
             try:
@@ -113,6 +113,9 @@ class GroupCalls(AdminDesk):
         Returns whom it has removed. A member that still runs joins again; one that is dead, or static and
         stopped, gives its partitions to the others at once instead of after its session's time-out.
         """
+        from everlog.client.core.group_admin import read_members_removed, remove_members_request
+        from everlog.wire.messages.leave_group import LeaveGroupResponse
+
         group = await self.describe_group(group_id)
         names = {name for member in group.members for name in (member.member_id, member.instance_id)}
         unknown: Sequence[str] = sorted(set(members or ()) - {name for name in names if name})

@@ -1,46 +1,19 @@
 """Access control, users and quotas: what an Admin asks about them (asyncio)."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from everlog.client.aio.admin_desk import AdminDesk
-from everlog.client.core.acl_admin import (
-    Acl,
-    AclFilter,
-    create_acls_request,
-    delete_acls_request,
-    describe_acls_request,
-    read_acls,
-    read_acls_created,
-    read_acls_deleted,
-)
 from everlog.client.core.outcomes import ItemsRefused, all_done
-from everlog.client.core.quota_admin import (
-    QuotaEntity,
-    alter_quotas_request,
-    describe_quotas_request,
-    read_quotas,
-    read_quotas_altered,
-)
-from everlog.client.core.scram_admin import (
-    SALT_BYTES,
-    ScramCredential,
-    ScramDeletion,
-    ScramUpsert,
-    alter_scram_request,
-    describe_scram_request,
-    once_a_user,
-    read_scram_altered,
-    read_scram_users,
-)
 from everlog.model.errors import Refused
-from everlog.wire.messages.alter_client_quotas import AlterClientQuotasResponse
-from everlog.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsResponse
-from everlog.wire.messages.create_acls import CreateAclsResponse
-from everlog.wire.messages.delete_acls import DeleteAclsResponse
-from everlog.wire.messages.describe_acls import DescribeAclsResponse
-from everlog.wire.messages.describe_client_quotas import DescribeClientQuotasResponse
-from everlog.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResponse
+
+if TYPE_CHECKING:
+    from everlog.client.core.acl_admin import Acl, AclFilter
+    from everlog.client.core.quota_admin import QuotaEntity
+    from everlog.client.core.scram_admin import ScramCredential, ScramDeletion, ScramUpsert
 
 
 class SecurityCalls(AdminDesk):
@@ -48,6 +21,8 @@ class SecurityCalls(AdminDesk):
 
     async def create_acls(self, acls: Iterable[Acl]) -> None:
         """Add rules; one that is there already is no error."""
+        from everlog.client.core.acl_admin import create_acls_request, read_acls_created
+        from everlog.wire.messages.create_acls import CreateAclsResponse
 
         async def ask(left: Sequence[Acl], limit: float) -> Mapping[Acl, Refused | None]:
             answer = await self._link.call(create_acls_request(left), CreateAclsResponse, limit)
@@ -57,11 +32,16 @@ class SecurityCalls(AdminDesk):
 
     async def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
         """The rules that match, or all of them."""
+        from everlog.client.core.acl_admin import AclFilter, describe_acls_request, read_acls
+        from everlog.wire.messages.describe_acls import DescribeAclsResponse
+
         request = describe_acls_request(wanted or AclFilter())
         return await self._ask(request, DescribeAclsResponse, read_acls)
 
     async def delete_acls(self, filters: Iterable[AclFilter]) -> dict[AclFilter, list[Acl]]:
         """Delete all rules that match any of the filters; returns what each has deleted."""
+        from everlog.client.core.acl_admin import delete_acls_request, read_acls_deleted
+        from everlog.wire.messages.delete_acls import DeleteAclsResponse
 
         async def ask(left: Sequence[AclFilter], limit: float) -> Mapping[AclFilter, list[Acl] | Refused]:
             answer = await self._link.call(delete_acls_request(left), DeleteAclsResponse, limit)
@@ -73,6 +53,9 @@ class SecurityCalls(AdminDesk):
         self, users: Iterable[str] | None = None
     ) -> dict[str, Sequence[ScramCredential]]:
         """The mechanisms and iterations of users' credentials, of some users or of all; never the secrets."""
+        from everlog.client.core.scram_admin import describe_scram_request, read_scram_users
+        from everlog.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResponse
+
         if users is None:
             found = await self._ask(
                 describe_scram_request(None), DescribeUserScramCredentialsResponse, read_scram_users
@@ -84,6 +67,8 @@ class SecurityCalls(AdminDesk):
 
     async def alter_scram_users(self, changes: Iterable[ScramUpsert | ScramDeletion]) -> None:
         """Set and delete credentials of users. Passwords are salted and hashed here and do not leave."""
+        from everlog.client.core.scram_admin import SALT_BYTES, ScramUpsert, once_a_user
+
         wanted = list(changes)
         salts = {
             change: os.urandom(SALT_BYTES)
@@ -101,6 +86,9 @@ class SecurityCalls(AdminDesk):
     async def _alter_scram_lot(
         self, lot: Mapping[str, ScramUpsert | ScramDeletion], salts: Mapping[ScramUpsert, bytes]
     ) -> None:
+        from everlog.client.core.scram_admin import alter_scram_request, read_scram_altered
+        from everlog.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsResponse
+
         await self._each_at_any(
             lot,
             lambda left: alter_scram_request([lot[user] for user in left], salts),
@@ -115,6 +103,9 @@ class SecurityCalls(AdminDesk):
 
         A part may be `ANY` or `DEFAULT`. With `strict` entities with other parts as well are left out.
         """
+        from everlog.client.core.quota_admin import QuotaEntity, describe_quotas_request, read_quotas
+        from everlog.wire.messages.describe_client_quotas import DescribeClientQuotasResponse
+
         request = describe_quotas_request(wanted or QuotaEntity(), strict=strict)
         return await self._ask(request, DescribeClientQuotasResponse, read_quotas)
 
@@ -125,6 +116,9 @@ class SecurityCalls(AdminDesk):
         validate_only: bool = False,
     ) -> None:
         """Set quotas of entities by key, such as `producer_byte_rate`; None takes one away."""
+        from everlog.client.core.quota_admin import alter_quotas_request, read_quotas_altered
+        from everlog.wire.messages.alter_client_quotas import AlterClientQuotasResponse
+
         await self._each_at_any(
             quotas,
             lambda left: alter_quotas_request(

@@ -1,39 +1,21 @@
 """Transactions: what an Admin asks of coordinators and of partitions' leaders (asyncio; P5, KIP-664)."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from everlog.client.aio.admin_desk import AdminDesk
 from everlog.client.core.coordinators import CoordinatorKind
 from everlog.client.core.errors import refusal
 from everlog.client.core.outcomes import all_done
-from everlog.client.core.txn_admin import (
-    NO_FILTER,
-    ActiveProducer,
-    FencedProducer,
-    Transaction,
-    TransactionListing,
-    abort_marker_request,
-    describe_producers_request,
-    describe_transaction_request,
-    fence_request,
-    hanging,
-    hanging_candidates,
-    list_transactions_request,
-    marker_problem,
-    read_fenced,
-    read_listed_transactions,
-    read_producers,
-    read_transaction,
-)
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
-from everlog.wire.messages.describe_producers import DescribeProducersResponse
-from everlog.wire.messages.describe_transactions import DescribeTransactionsResponse
-from everlog.wire.messages.init_producer_id import InitProducerIdResponse
-from everlog.wire.messages.list_transactions import ListTransactionsResponse
-from everlog.wire.messages.write_txn_markers import WriteTxnMarkersResponse
+
+if TYPE_CHECKING:
+    from everlog.client.core.txn_admin import ActiveProducer, FencedProducer, Transaction, TransactionListing
 
 _TRANSACTION = CoordinatorKind.TRANSACTION
 
@@ -49,6 +31,13 @@ class TransactionCalls(AdminDesk):
         longer_than_ms: int | None = None,
     ) -> list[TransactionListing]:
         """The transactional ids of all brokers, by name; all, or those that pass every filter given."""
+        from everlog.client.core.txn_admin import (
+            NO_FILTER,
+            list_transactions_request,
+            read_listed_transactions,
+        )
+        from everlog.wire.messages.list_transactions import ListTransactionsResponse
+
         span = NO_FILTER if longer_than_ms is None else longer_than_ms
         found = await self._at_all_brokers(
             list_transactions_request(states, producer_ids, span),
@@ -59,6 +48,9 @@ class TransactionCalls(AdminDesk):
 
     async def describe_transaction(self, transactional_id: str) -> Transaction:
         """A transactional id; Refused with TRANSACTIONAL_ID_NOT_FOUND if there is none of that name."""
+        from everlog.client.core.txn_admin import describe_transaction_request, read_transaction
+        from everlog.wire.messages.describe_transactions import DescribeTransactionsResponse
+
         answer = await self._at_coordinator(
             _TRANSACTION,
             transactional_id,
@@ -85,6 +77,9 @@ class TransactionCalls(AdminDesk):
 
     async def fence_producer(self, transactional_id: str) -> FencedProducer:
         """Abort what a transactional id has open and shut its producer out; returns once that is done."""
+        from everlog.client.core.txn_admin import fence_request, read_fenced
+        from everlog.wire.messages.init_producer_id import InitProducerIdResponse
+
         transaction = await self.describe_transaction(transactional_id)
         answer = await self._at_coordinator(
             _TRANSACTION,
@@ -99,6 +94,9 @@ class TransactionCalls(AdminDesk):
         self, places: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Sequence[ActiveProducer]]:
         """The producers that the leaders of partitions remember, with the transactions open there."""
+        from everlog.client.core.txn_admin import describe_producers_request, read_producers
+        from everlog.wire.messages.describe_producers import DescribeProducersResponse
+
         return await self._each_at_leaders(
             places, describe_producers_request, DescribeProducersResponse, read_producers
         )
@@ -109,6 +107,9 @@ class TransactionCalls(AdminDesk):
         For transactions that hang: `find_hanging_transactions`. To end one that is alive, use
         `fence_producer`.
         """
+        from everlog.client.core.txn_admin import abort_marker_request, marker_problem
+        from everlog.wire.messages.write_txn_markers import WriteTxnMarkersResponse
+
         place = producer.place
 
         async def once(limit: float) -> None:
@@ -133,6 +134,8 @@ class TransactionCalls(AdminDesk):
         None is taken for hanging whose last record is younger than `max_timeout_ms`, the brokers'
         `transaction.max.timeout.ms`.
         """
+        from everlog.client.core.txn_admin import hanging, hanging_candidates
+
         candidates = hanging_candidates(producers, int(time.time() * 1000), max_timeout_ms)
         if not candidates:
             return []

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
+from everlog.client.core.admin_choices import FeatureUpgrade
 from everlog.client.core.authorized import AclOperation, authorized_operations
 from everlog.client.core.errors import refusal
 from everlog.client.core.metadata import Broker
@@ -56,14 +56,6 @@ class Features:
     supported: Mapping[str, FeatureRange]
     epoch: int
     """Counts the changes; -1 if the broker does not tell."""
-
-
-class FeatureUpgrade(IntEnum):
-    """How a feature's level may move, by its number on the wire."""
-
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
 
 
 @dataclass(frozen=True, slots=True)

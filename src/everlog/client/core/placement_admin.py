@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
+from everlog.client.core.admin_choices import Election
 from everlog.client.core.errors import refusal
 from everlog.client.core.outcomes import outcome
 from everlog.model.errors import ErrorCode, Refused
@@ -29,15 +29,6 @@ class Reassignment:
     replicas: Sequence[int]
     adding: Sequence[int]
     removing: Sequence[int]
-
-
-class Election(IntEnum):
-    """How a leader is chosen, by its number on the wire."""
-
-    PREFERRED = 0
-    """The first replica leads, if it is in sync."""
-    UNCLEAN = 1
-    """Any replica leads where no one in sync is left; records may be lost."""
 
 
 def reassign_request(

@@ -1,12 +1,18 @@
 """The cluster: its brokers, features, quorum, disks, and where partitions live (blocking)."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from __future__ import annotations
 
-from everlog.client.core.cluster_admin import ClusterDescription, Features, FeatureUpgrade, Quorum
-from everlog.client.core.log_dirs_admin import LogDir, Replica
-from everlog.client.core.placement_admin import Election, Reassignment
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from everlog.client.core.admin_choices import Election, FeatureUpgrade
 from everlog.client.sync.admin_desk import AdminDesk
 from everlog.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from everlog.client.core.cluster_admin import ClusterDescription, Features, Quorum
+    from everlog.client.core.log_dirs_admin import LogDir, Replica
+    from everlog.client.core.placement_admin import Reassignment
 
 
 class ClusterCalls(AdminDesk):

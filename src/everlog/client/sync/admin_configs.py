@@ -1,9 +1,19 @@
 """Settings of topics, brokers, groups and more: what an Admin asks about them (blocking)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from __future__ import annotations
 
-from everlog.client.core.config_admin import ConfigChanges, ConfigEntry, ConfigResource, ConfigResourceType
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
 from everlog.client.sync.admin_desk import AdminDesk
+
+if TYPE_CHECKING:
+    from everlog.client.core.config_admin import (
+        ConfigChanges,
+        ConfigEntry,
+        ConfigResource,
+        ConfigResourceType,
+    )
 
 
 class ConfigCalls(AdminDesk):

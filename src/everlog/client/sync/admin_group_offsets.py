@@ -1,13 +1,18 @@
 """Offsets of groups: committed, deleted, reset, and how far behind they are (blocking; C5, C7, C8)."""
 
-from collections.abc import Collection, Iterable, Mapping
+from __future__ import annotations
 
-from everlog.client.core.group_admin import Group
-from everlog.client.core.group_lag import PartitionLag
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
 from everlog.client.core.group_types import OffsetAndMetadata
-from everlog.client.core.offset_reset import ResetPlan, Target
 from everlog.client.sync.admin_desk import AdminDesk
 from everlog.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from everlog.client.core.group_admin import Group
+    from everlog.client.core.group_lag import PartitionLag
+    from everlog.client.core.offset_reset import ResetPlan, Target
 
 
 class GroupOffsetCalls(AdminDesk):

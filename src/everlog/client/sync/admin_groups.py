@@ -1,9 +1,14 @@
 """Groups and their members: what an Admin asks of their coordinators (blocking; C2, C8)."""
 
-from collections.abc import Collection, Iterable
+from __future__ import annotations
 
-from everlog.client.core.group_admin import Group, GroupListing
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
 from everlog.client.sync.admin_desk import AdminDesk
+
+if TYPE_CHECKING:
+    from everlog.client.core.group_admin import Group, GroupListing
 
 
 class GroupCalls(AdminDesk):

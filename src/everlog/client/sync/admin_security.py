@@ -1,11 +1,16 @@
 """Access control, users and quotas: what an Admin asks about them (blocking)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from __future__ import annotations
 
-from everlog.client.core.acl_admin import Acl, AclFilter
-from everlog.client.core.quota_admin import QuotaEntity
-from everlog.client.core.scram_admin import ScramCredential, ScramDeletion, ScramUpsert
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
 from everlog.client.sync.admin_desk import AdminDesk
+
+if TYPE_CHECKING:
+    from everlog.client.core.acl_admin import Acl, AclFilter
+    from everlog.client.core.quota_admin import QuotaEntity
+    from everlog.client.core.scram_admin import ScramCredential, ScramDeletion, ScramUpsert
 
 
 class SecurityCalls(AdminDesk):

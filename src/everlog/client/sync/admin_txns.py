@@ -1,10 +1,15 @@
 """Transactions: what an Admin asks of coordinators and of partitions' leaders (blocking; P5, KIP-664)."""
 
-from collections.abc import Collection, Iterable, Sequence
+from __future__ import annotations
 
-from everlog.client.core.txn_admin import ActiveProducer, FencedProducer, Transaction, TransactionListing
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
 from everlog.client.sync.admin_desk import AdminDesk
 from everlog.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from everlog.client.core.txn_admin import ActiveProducer, FencedProducer, Transaction, TransactionListing
 
 
 class TransactionCalls(AdminDesk):
