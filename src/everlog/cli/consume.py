@@ -2,22 +2,19 @@
 
 import sys
 import time
-from collections.abc import Collection
 
 import click
 
 from everlog.cli.command import bare_command, command_name, json_option
 from everlog.cli.completers import complete_groups, complete_topics
+from everlog.cli.connect import open_admin
 from everlog.cli.consume_group import Wanted, check_group_usage, consume_as_member
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import envelope
+from everlog.cli.ranges import RangeReader, open_reader, places_of, resolve_ranges
 from everlog.cli.record_format import DEFAULT_FORMAT, Formatter, compile_format
-from everlog.cli.record_lines import record_shape
-from everlog.client.core.fetch_plan import FetchLimits
-from everlog.client.core.offset_spec import BeforeEnd, OffsetSpec, parse_offset_spec
-from everlog.client.sync.cluster import Cluster
-from everlog.client.sync.offsets import ranges_of
-from everlog.client.sync.record_reader import RecordReader
+from everlog.cli.record_lines import plain_record, record_shape
+from everlog.client.core.offset_spec import parse_offset_spec
 from everlog.model.errors import ConfigError
 from everlog.model.ids import Timestamp
 from everlog.model.topics import TopicPartition
@@ -119,29 +116,25 @@ def consume(
         except KeyboardInterrupt:
             pass  # The group was left on the way here.
         return 0
-    with Cluster(bootstrap, timeout=timeout) as cluster:
-        places = _places(cluster, topic, wanted)
-        ranges = ranges_of(
-            cluster, places, spec, read_committed=read_committed, stop_at_end=exit_at_end or _ends_now(spec)
-        )
-        reader = RecordReader(cluster, ranges, limits=FetchLimits(), read_committed=read_committed)
+    with open_admin(bootstrap, timeout) as admin:
+        places = places_of(admin, topic, wanted)
+        ranges = resolve_ranges(admin, places, spec, read_committed=read_committed, stop_at_end=exit_at_end)
+    with open_reader(bootstrap, timeout, read_committed=read_committed) as consumer:
         try:
-            _copy(reader, write, count)
+            _copy(RangeReader(consumer, ranges), write, count)
         except KeyboardInterrupt:
             pass  # The way to end what would go on for ever.
     return 0
 
 
-def _copy(reader: RecordReader, write: Formatter, count: int | None) -> None:
+def _copy(reader: RangeReader, write: Formatter, count: int | None) -> None:
     out = sys.stdout.buffer
     left = -1 if count is None else count
     while not reader.finished and left != 0:
-        for chunk in reader.poll():
-            for record in chunk.records():
-                out.write(write(chunk.place, record))
-                left -= 1
-                if left == 0:
-                    break
+        for record in reader.poll():
+            place = TopicPartition(record.topic, record.partition)
+            out.write(write(place, plain_record(record)))
+            left -= 1
             if left == 0:
                 break
         out.flush()
@@ -149,11 +142,6 @@ def _copy(reader: RecordReader, write: Formatter, count: int | None) -> None:
 
 def _json_writer(command: str) -> Formatter:
     return lambda place, record: envelope(command, record_shape(place, record)).encode() + b"\n"
-
-
-def _ends_now(spec: OffsetSpec) -> bool:
-    """Whether the end of a range is the end as it is now, which `:end` asks for."""
-    return isinstance(spec.end, BeforeEnd)
 
 
 def _partitions(texts: tuple[str, ...]) -> list[int] | None:
@@ -166,13 +154,3 @@ def _partitions(texts: tuple[str, ...]) -> list[int] | None:
                 )
             numbers.append(int(part))
     return sorted(set(numbers)) or None
-
-
-def _places(cluster: Cluster, topic: str, wanted: Collection[int] | None) -> list[TopicPartition]:
-    described = cluster.topic(topic)
-    missing = sorted(set(wanted or ()) - set(described.partitions))
-    if missing:
-        raise ConfigError(
-            f"topic {topic!r} has no partition {missing[0]}: expected 0 to {len(described.partitions) - 1}"
-        )
-    return [TopicPartition(topic, index) for index in sorted(wanted or described.partitions)]

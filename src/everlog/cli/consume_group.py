@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 import click
 
+from everlog.cli.connect import check_reachable
 from everlog.cli.record_format import Formatter
+from everlog.cli.record_lines import plain_record
 from everlog.client.core.group_types import OffsetAndMetadata, RebalanceListener
 from everlog.client.sync.consumer import Consumer
 from everlog.model.errors import EverlogError, Refused
 from everlog.model.topics import TopicPartition
-from everlog.records.reader import Record
 from everlog.records.rows import ConsumerRecord
 
 COMMIT_INTERVAL_S = 5.0
@@ -49,6 +50,7 @@ def consume_as_member(
     bootstrap: str, timeout: float, group_id: str, wanted: Wanted, write: Formatter
 ) -> None:
     """Print records until there are enough, the end is reached, or KeyboardInterrupt; then leave."""
+    check_reachable(bootstrap, timeout)
     consumer = Consumer(
         bootstrap,
         group_id=group_id,
@@ -131,8 +133,7 @@ class _Copy(RebalanceListener):
         out = sys.stdout.buffer
         for record in records:
             place = TopicPartition(record.topic, record.partition)
-            plain = Record(record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
-            out.write(self._write(place, plain))
+            out.write(self._write(place, plain_record(record)))
         # What is counted as consumed must have left our buffer.
         out.flush()
         for record in records:

@@ -1,5 +1,6 @@
 """Reading a topic from one point to another: what `-o SPEC` means, and the records between."""
 
+import time
 from collections.abc import Collection, Mapping
 from typing import Unpack
 
@@ -79,6 +80,7 @@ class RangeReader:
 
     def __init__(self, consumer: Consumer, ranges: Mapping[TopicPartition, OffsetRange]) -> None:
         self._consumer = consumer
+        self._heard_at = time.monotonic()
         self._ends = {
             place: wanted.end
             for place, wanted in ranges.items()
@@ -97,6 +99,7 @@ class RangeReader:
     def poll(self, timeout: float = POLL_S) -> list[ConsumerRecord]:
         """The next records; none if none came in time, or only such as lie behind an end."""
         records = self._consumer.poll(timeout)
+        self._notice(bool(records))
         ends = self._ends
         within = [
             record
@@ -110,8 +113,18 @@ class RangeReader:
     def take_chunks(self, timeout: float = POLL_S) -> list[Chunk]:
         """The next records as whole batches, of which the last may go on behind an end."""
         chunks = self._consumer.take_chunks(timeout)
+        self._notice(bool(chunks))
         self._end_ranges()
         return chunks
+
+    def _notice(self, came: bool) -> None:
+        """See whether a silence is one of the log or of brokers that are gone, which a command tells."""
+        limit = self._consumer.settings.api_timeout
+        if not came and time.monotonic() - self._heard_at < limit:
+            return
+        if not came:
+            self._consumer.end_offsets(timeout=limit)
+        self._heard_at = time.monotonic()
 
     def _end_ranges(self) -> None:
         # What lies before an end need not be a record: markers of transactions and gaps end a range too.

@@ -9,6 +9,7 @@ from everlog.model.errors import ConfigError
 from everlog.model.topics import TopicPartition
 from everlog.records.builder import Header
 from everlog.records.reader import Record
+from everlog.records.rows import ConsumerRecord
 
 
 class LineRecord(NamedTuple):
@@ -109,3 +110,8 @@ def record_shape(place: TopicPartition, record: Record) -> dict[str, object]:
         "value": bytes_shape(record.value),
         "headers": [{"key": name, "value": bytes_shape(value)} for name, value in record.headers],
     }
+
+
+def plain_record(record: ConsumerRecord) -> Record:
+    """A record as formats take it, without the partition that it came from."""
+    return Record(record.offset, record.timestamp, record.key, record.value, record.headers)
