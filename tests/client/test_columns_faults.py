@@ -14,6 +14,7 @@ from tests.conformance.target import Target
 
 pa: Any = import_module("pyarrow")
 PATIENCE_S = 90.0
+pytestmark = pytest.mark.timeout(300)
 PARTITIONS = 2
 SCHEMA = pa.schema([("value", pa.binary()), ("partition", pa.int32())])
 
