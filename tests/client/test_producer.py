@@ -96,6 +96,9 @@ def test_p1_records_without_a_key_reach_all_partitions_in_runs(bootstrap: str, n
     with Producer(bootstrap, batch_size=2000) as producer:
         for number in range(2000):
             producer.send(topic, b"%06d" % number + bytes(94))
+            if number % 30 == 29:
+                # A producer that is ahead of its broker stays with a partition for longer.
+                producer.flush(PATIENCE_S)
 
     by_partition: defaultdict[int, list[int]] = defaultdict(list)
     for record in read_log(bootstrap, topic):

@@ -110,7 +110,7 @@ class PendingBatch:
         self.was_lost = False
         """Whether an answer about it was lost, so that it may have been written."""
         self.is_doubtful = False
-        """Whether it is a part of what may have been written as a whole: then a broker cannot recognize it."""
+        """Whether it is a part of what may have been written as a whole, where no broker recognizes it."""
         self.is_done = False
         self.base_offset = UNKNOWN_OFFSET
         self.append_time = -1
