@@ -1,7 +1,6 @@
-"""Which partitions to fetch from where, and what an answer moves (C1, C7).
+"""Reading ranges of partitions without sessions, for one who asks for a record here and there (C8).
 
-The plan holds a position for each partition. A position moves when an answer arrives, before anybody has
-looked at the records, so the next request can be on its way while they are being read.
+The plan holds a position for each partition, which moves when an answer arrives. A consumer has `fetching`.
 """
 
 from collections.abc import Mapping
