@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +21,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.brokers import KINDS, Broker, Kind
 from bench.clients import child, report
 from bench.clients.jobs import WORKS, Job, Program, Work
+from bench.clients.readers import READERS
 from bench.clients.samples import Results, Sample
 from bench.machine import QUIET_CORES, ForeignCpu, this_machine, wait_quiet
 from bench.runner import free_port_pair
@@ -27,8 +29,11 @@ from bench.runner import free_port_pair
 _PARTITIONS = 4
 _FULL, _QUICK = 400_000_000, 40_000_000
 """Bytes of values in a sample, before a program's share."""
+_READ_SHARE = 3.0
+"""Reading is quicker, and more of it is needed: librdkafka has 64 MB at hand when the first record comes."""
 _LEAST_RECORDS = 2_000
 
+_WARM_UP_RECORDS = 200_000
 _TOPIC_LIMIT_S = 60.0
 _CONFIGS = {"file.delete.delay.ms": "0"}
 _numbers = itertools.count(1)
@@ -117,6 +122,7 @@ class Course:
     def run(self, broker: Broker, results: Results) -> None:
         """Take all samples on one broker, the programs in turn."""
         admin: Any = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}"})
+        self._warm_up(broker, admin)
         for size in self._sizes:
             for work in self._works:
                 programs = [
@@ -128,6 +134,15 @@ class Course:
                     self._send(broker, admin, work, programs, size, results)
                 else:
                     self._read(broker, admin, work, programs, size, results)
+
+    def _warm_up(self, broker: Broker, admin: Any) -> None:
+        """A virtual machine that compiles as it goes is asked when it has; the other broker likewise."""
+        _say(f"warming {broker.kind.title} up")
+        for size in (100, 1000):
+            with _topic(admin) as topic:
+                sent = Job("everlog send", _bootstrap(broker), topic, _PARTITIONS, _WARM_UP_RECORDS, size)
+                child.run(sent)
+                child.run(replace(sent, program="everlog poll"))
 
     def _send(
         self, broker: Broker, admin: Any, work: Work, programs: list[Program], size: int, results: Results
@@ -143,7 +158,7 @@ class Course:
     ) -> None:
         with _topic(admin) as topic:
             # Fewer than are there: a reader that takes many at once has as many to take at the end.
-            count = 100_000 + self._count(1.0, size)
+            count = 100_000 + self._count(_READ_SHARE, size)
             child.run(Job("everlog send", _bootstrap(broker), topic, _PARTITIONS, count, size))
             for repeat in range(self._repeats):
                 for program in programs:
@@ -151,7 +166,7 @@ class Course:
                     self._sample(broker, work, job, repeat, results)
 
     def _job(self, broker: Broker, program: Program, topic: str, size: int) -> Job:
-        count = self._count(program.share, size)
+        count = self._count(program.share * (_READ_SHARE if program.name in READERS else 1.0), size)
         return Job(program.name, _bootstrap(broker), topic, _PARTITIONS, count, size)
 
     def _count(self, share: float, size: int) -> int:
