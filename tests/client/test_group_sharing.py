@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import everlog.aio
-from everlog import Consumer, ErrorCode, OffsetAndMetadata, Refused, TopicPartition
+from everlog import ErrorCode, OffsetAndMetadata, Refused, TopicPartition
+from everlog.aio import Consumer
 from everlog.client.core.assignors import AssignedMember, Layout, RebalanceProtocol
 from tests.client.conftest import NewTopic, topic_maker
-from tests.client.group_members import WAYS, a_group, members, on_a_loop, shared, until
+from tests.client.group_members import PATIENCE_S, WAYS, a_group, members, on_a_loop, shared, until
 from tests.client.log_writing import write
 from tests.conformance.target import Target
 
@@ -126,19 +127,22 @@ async def test_c4_an_application_that_does_not_poll_loses_its_partitions_and_com
 
 
 @every_way
-def test_c4_a_long_wait_for_records_is_no_sign_of_death(
+@on_a_loop
+async def test_c4_a_long_wait_for_records_is_no_sign_of_death(
     bootstrap: str, new_topic: NewTopic, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = new_topic()
-    options: dict[str, Any] = {"max_poll_interval_ms": 1_000, "auto_offset_reset": "earliest", **WAYS[way]}
-    with Consumer(bootstrap, group_id=a_group(), topics=[topic], **options) as consumer:
-        assert consumer.poll(5.0) == []
-        assert consumer.assignment() == {TopicPartition(topic, 0)}
-        write(bootstrap, topic, [b"x"])
-        deadline = time.monotonic() + 60
-        while not (found := consumer.poll(5.0)):
-            assert time.monotonic() < deadline
-    assert [record.value for record in found] == [b"x"]
+    async with members(bootstrap) as group:
+        reader = await group.join(topic, **WAYS[way])
+        await until(lambda: shared(1, reader), reader)
+        options: dict[str, Any] = {"max_poll_interval_ms": 2_000, "heartbeat_interval_ms": 200, **WAYS[way]}
+        # One partition: the second has nothing to read, and nothing ends its wait.
+        async with Consumer(bootstrap, group_id=group.group, topics=[topic], **options) as waits:
+            assert await waits.poll(7.0) == []
+            await reader.stop()
+            async with asyncio.timeout(PATIENCE_S):
+                while not waits.assignment():
+                    assert await waits.poll(1.0) == []
     assert "max_poll_interval_ms" not in caplog.text
 
 
@@ -154,7 +158,7 @@ def test_c4_heartbeats_go_on_while_the_application_works(
         **WAYS[way],
     }
     write(bootstrap, topic, [b"x"])
-    with Consumer(bootstrap, group_id=a_group(), topics=[topic], **options) as consumer:
+    with everlog.Consumer(bootstrap, group_id=a_group(), topics=[topic], **options) as consumer:
         deadline = time.monotonic() + 60
         while not consumer.poll(0.5):
             assert time.monotonic() < deadline

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from everlog import ErrorCode, Refused
+from everlog.aio import Consumer
 from tests.client.conftest import NewTopic
 from tests.client.group_members import WAYS, members, on_a_loop, shared, until
 
@@ -50,10 +51,17 @@ async def test_c3_a_second_member_of_the_same_name_fences_the_first(
         await until(lambda: shared(2, second), second)
         # It does not take the name back, however often it is polled.
         for _ in range(3):
-            with pytest.raises(Refused):
-                await first.consumer.poll(0.1)
-            await asyncio.sleep(0.1)
+            with pytest.raises(Refused, match="instance id 'a'"):
+                await poll_for_ever(first.consumer)
         assert second.error is None
+        assert shared(2, second)
+
+
+async def poll_for_ever(consumer: Consumer) -> None:
+    """Poll until it raises."""
+    async with asyncio.timeout(60):
+        while True:
+            await consumer.poll(0.1)
 
 
 @on_a_loop

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol, assert_never
-from uuid import uuid4
 
+from everlog.client.core import surroundings
 from everlog.client.core.classic_requests import for_version
 from everlog.client.core.consumer_settings import CONSUMER, ConsumerSettings
 from everlog.client.core.coordinators import CoordinatorKind
@@ -34,7 +34,7 @@ from everlog.client.drive.group_offsets import GroupOffsets
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.pool import Lane
 from everlog.client.drive.topic_watch import TopicWatch
-from everlog.model.errors import ConfigError, ErrorCode, EverlogError, Refused
+from everlog.model.errors import ConfigError, ErrorCode, EverlogError
 from everlog.model.ids import Instant, Uuid, uuid_text
 from everlog.model.topics import TopicPartition
 from everlog.wire.apis import ApiKey
@@ -49,9 +49,6 @@ FIRST_PATTERN_VERSION = 1
 
 LEAVE_PATIENCE_S = 5.0
 """How long a member tries to say that it goes. If it cannot, its session runs out."""
-
-_FATAL = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
-"""To join again would take the name from the other member, which would take it back, and so on."""
 
 
 class GroupHooks(Protocol):
@@ -141,10 +138,9 @@ class GroupSession:
         if self._is_closed:
             raise Closed("this consumer is closed")
         if self._failure is not None:
-            failure = self._failure
-            if not (isinstance(failure, Refused) and failure.code in _FATAL):
-                self._failure = None
-                self._poke()
+            # It is tried again; one whose name another has now is refused again, as long as that is so.
+            failure, self._failure = self._failure, None
+            self._poke()
             await self._tell_all()
             raise failure
         if not self._is_subscribed:
@@ -416,4 +412,4 @@ class GroupSession:
 
 def new_member_id() -> str:
     """A name that nobody else has, as Kafka's clients make it (KIP-1082)."""
-    return uuid_text(Uuid(uuid4().bytes))
+    return uuid_text(Uuid(surroundings.chance.randbytes(16)))

@@ -220,6 +220,7 @@ def test_what_a_forgotten_member_has_is_lost(
 
     heard(member, code)
 
+    assert member.metadata.generation == -1, "nothing can be committed for a generation that has passed"
     assert poll(member) == [(Change.LOST, places(0, 1))]
     again = sent(member)
     assert again.member_id == member_id
