@@ -2,12 +2,12 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from everlog.client.core import surroundings
 from everlog.client.core.accumulator import RECORD_OVERHEAD, Accumulator, HeaderPairs, TopicQueues
 from everlog.client.core.column_intake import ColumnIntake
 from everlog.client.core.consumer_arguments import OffsetLike, as_offsets
@@ -43,7 +43,7 @@ class Producer:
     ) -> None:
         self.settings = producer_settings(bootstrap_servers, options)
         self.link = ClusterLink(self.settings)
-        self.accumulator = Accumulator(self.settings, threading.Lock(), time.monotonic, self._rouse)
+        self.accumulator = Accumulator(self.settings, threading.Lock(), surroundings.monotonic, self._rouse)
         self.intake = RecordIntake(self.settings, self.accumulator)
         self.column_intake = ColumnIntake(self.settings)
         self.sender = Sender(self.link, self.settings, self.accumulator)
@@ -79,12 +79,12 @@ class Producer:
         """
         self._check_sending("send")
         value, key = self.intake.serialize(value, key)
-        deadline = time.monotonic() + self.settings.max_block_ms / 1000
+        deadline = surroundings.monotonic() + self.settings.max_block_ms / 1000
         queues = self.intake.topics.get(topic)
         if queues is None:
             queues = await self.open_topic(topic)
         queue = self.intake.route(queues, key, value, partition)
-        when = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+        when = surroundings.time_ns() // 1_000_000 if timestamp is None else timestamp
         while (delivery := self.intake.add(queues, queue, key, value, headers, when)) is None:
             await self._room(len(key or b"") + len(value or b"") + RECORD_OVERHEAD, deadline)
         if on_delivery is not None:
@@ -109,11 +109,11 @@ class Producer:
         """
         self._check_sending("send_arrow")
         queues = self.intake.topics.get(topic) or await self.open_topic(topic)
-        batches = self.column_intake.batches(queues, table, columns, time.time_ns() // 1_000_000)
+        batches = self.column_intake.batches(queues, table, columns, surroundings.time_ns() // 1_000_000)
         added: list[PendingBatch] = []
         # On a thread: a batch takes as long as many turns of the loop, and whoever makes the table may wait.
         while (made := await asyncio.to_thread(next, batches, None)) is not None:
-            await self._room(made[1].size_bytes, time.monotonic() + self.settings.max_block_ms / 1000)
+            await self._room(made[1].size_bytes, surroundings.monotonic() + self.settings.max_block_ms / 1000)
             self._check_sending("send_arrow")
             added += self.accumulator.add_batches(queues, [made])
         return BulkDelivery(added)
@@ -124,7 +124,7 @@ class Producer:
         if self.session is not None:
             self.session.core.check_open("send_arrow")
         queues = self.intake.topics.get(topic) or await self.open_topic(topic)
-        deadline = time.monotonic() + self.settings.max_block_ms / 1000
+        deadline = surroundings.monotonic() + self.settings.max_block_ms / 1000
         added: list[PendingBatch] = []
         for partition, batch in batches:
             await self._room(batch.size_bytes, deadline)
@@ -272,7 +272,7 @@ class Producer:
         room: asyncio.Future[None] = loop.create_future()
         self.accumulator.when_room(need + HEADER_BYTES, lambda: _settle(room))
         try:
-            async with asyncio.timeout(deadline - time.monotonic()):
+            async with asyncio.timeout(deadline - surroundings.monotonic()):
                 await room
         except TimeoutError:
             raise no_room(self.settings.max_block_ms, self.settings.buffer_memory) from None

@@ -4,11 +4,11 @@ Batches come one at a time, so that a table of any size takes little memory besi
 for room between them.
 """
 
-import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from everlog.client.core import surroundings
 from everlog.client.core.accumulator import TopicQueues
 from everlog.client.core.column_tables import RowColumns, TableReader, pieces, record_batches
 from everlog.client.core.producer_settings import MURMUR2, ROUND_ROBIN, ProducerSettings
@@ -57,7 +57,7 @@ class ColumnIntake:
         keyless = Keyless(
             tuple(topic.led),
             max(1, self._section_bytes(topic) // row_bytes),
-            self._rows_without_key.get(topic.name) or random.randrange(1 << 30),
+            self._rows_without_key.get(topic.name) or surroundings.chance.randrange(1 << 30),
         )
         if rows.partition is None and (rows.source.key is None or not self._goes_by_key):
             self._rows_without_key[topic.name] = keyless.run_at + rows.source.rows

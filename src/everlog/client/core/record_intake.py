@@ -1,9 +1,9 @@
 """From what a user sends to a line in the accumulator: serializers, then the partition (P1)."""
 
-import random
 from collections.abc import Callable
 from typing import Any
 
+from everlog.client.core import surroundings
 from everlog.client.core.accumulator import Accumulator, HeaderPairs, TopicQueues
 from everlog.client.core.delivery import Delivery
 from everlog.client.core.errors import refusal
@@ -99,8 +99,8 @@ class _WithoutKey:
 
     def __init__(self, settings: ProducerSettings, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
-        self._loaded = LoadedPartitioner(settings.batch_size, random.randrange)
-        self._sticky = StickyPartitioner(settings.batch_size, random.randrange)
+        self._loaded = LoadedPartitioner(settings.batch_size, surroundings.chance.randrange)
+        self._sticky = StickyPartitioner(settings.batch_size, surroundings.chance.randrange)
         self._is_adaptive = settings.partitioner_adaptive_partitioning_enable
 
     def __call__(self, topic: TopicQueues, key: Buffer | None, value: Buffer | None) -> int:

@@ -1,10 +1,10 @@
 """A cluster as one thing to call: finds its brokers, keeps a connection to each, and knows the leaders."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, TypeVar
 
+from everlog.client.core import surroundings
 from everlog.client.core.coordinators import (
     PASSING,
     CoordinatorKind,
@@ -246,7 +246,7 @@ class ClusterLink:
 
     async def pause(self, backoff: Backoff, deadline: float) -> bool:
         """Wait before another try; False, at once, if the deadline (of the loop's clock) would pass."""
-        wait = backoff.next_wait_ms(random.random()) / 1000
+        wait = backoff.next_wait_ms(surroundings.chance.random()) / 1000
         if self._is_closed or asyncio.get_running_loop().time() + wait >= deadline:
             return False
         await asyncio.sleep(wait)
@@ -327,7 +327,7 @@ class ClusterLink:
         """
         now = asyncio.get_running_loop().time()
         known = [Peer(broker.host, broker.port) for broker in self.view.brokers.values()]
-        random.shuffle(known)
+        surroundings.chance.shuffle(known)
         bootstrap = [Peer(host, port) for host, port in self.settings.addresses]
         known.sort(key=lambda peer: self._pool.is_paced(peer, now))
         likely = [peer for peer in known if not self._pool.is_paced(peer, now)]

@@ -1,12 +1,12 @@
 """The open connections of a client: one for each broker and lane, made when needed, paced when they fail."""
 
 import asyncio
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from everlog.client.core import surroundings
 from everlog.client.core.errors import Closed
 from everlog.client.core.retry import Backoff
 from everlog.client.drive.connection import Connection
@@ -154,7 +154,7 @@ class Pool:
 
 
 def _slow_down(pace: _Pace, now: float) -> None:
-    pace.not_before = now + pace.backoff.next_wait_ms(random.random()) / 1000
+    pace.not_before = now + pace.backoff.next_wait_ms(surroundings.chance.random()) / 1000
 
 
 def _connection_of(held: "asyncio.Task[Connection]") -> Connection | None:

@@ -3,10 +3,10 @@
 import asyncio
 import inspect
 import logging
-import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from everlog.client.core import surroundings
 from everlog.client.core.chunks import Chunk
 from everlog.client.core.consumer_errors import Misused, Woken
 from everlog.client.core.consumer_settings import ConsumerSettings
@@ -25,6 +25,9 @@ _log = logging.getLogger(__name__)
 
 TAKE_BYTES = 1024 * 1024
 """About how much is taken over from the fetcher at a time, to be handed out record by record."""
+
+LAST_COMMITS_S = 5.0
+"""How long closing waits for commits that are under way."""
 
 TEND_INTERVAL_S = 0.1
 """How long records may be handed out before the group and the automatic commits are looked after."""
@@ -50,7 +53,7 @@ class Reading:
         self.link = ClusterLink(settings)
         self.positions = Positions(
             settings.auto_offset_reset,
-            lambda: int(time.time() * 1000),
+            lambda: surroundings.time_ns() // 1_000_000,
             has_group=settings.group_id is not None,
         )
         self._news = asyncio.Event()
@@ -65,6 +68,8 @@ class Reading:
         self._session: GroupSession | None = None
         self._is_assigned_by_hand = False
         self._is_woken = False
+        self._teller: asyncio.Task[Any] | None = None
+        """The task in which a listener is being called, if one is."""
         self._waiters: list[asyncio.Future[None]] = []
         self._tended_at = float("-inf")
         self.is_closed = False
@@ -116,6 +121,11 @@ class Reading:
         self.commits.forget(places)
         self.feed.tidy()
         self.fetcher.kick()
+
+    def refuse_in_listener(self) -> None:
+        """Misused if a listener calls that is a coroutine of the current task: it would wait for itself."""
+        if self._teller is not None and self._teller is asyncio.current_task():
+            raise Misused("a rebalance listener may neither poll nor close")
 
     # What poll is made of.
 
@@ -186,6 +196,8 @@ class Reading:
         return True
 
     async def _tend(self) -> None:
+        if self._teller is not None:
+            raise Misused("a rebalance listener may not poll")
         # Cleared before the work: what happens meanwhile asks for another round.
         self._news.clear()
         if self.is_closed:
@@ -288,10 +300,15 @@ class Reading:
         method: Any = getattr(listener, name, None)
         if method is None and name == "on_lost":
             method = getattr(listener, "on_revoked", None)
-        if method is not None:
+        if method is None:
+            return
+        self._teller = asyncio.current_task()
+        try:
             outcome = method(places)
             if inspect.isawaitable(outcome):
                 await outcome
+        finally:
+            self._teller = None
 
     # The end.
 
@@ -299,7 +316,7 @@ class Reading:
         """Commit what is automatic, leave the group, stop."""
         self.mark_closed()
         try:
-            await self.commits.finish()
+            await self._finish_commits()
             if self._session is None or not self.is_subscribed:
                 await self.commits.commit_last()
             if self._session is not None:
@@ -310,3 +327,10 @@ class Reading:
             await self.commits.close()
             await self.fetcher.close()
             await self.link.close()
+
+    async def _finish_commits(self) -> None:
+        try:
+            async with asyncio.timeout(LAST_COMMITS_S):
+                await self.commits.finish()
+        except TimeoutError:
+            _log.warning("while closing: commits are not answered")

@@ -7,12 +7,11 @@ come, when an answer comes, when the cluster's picture changes and when a timer 
 import asyncio
 import logging
 import math
-import random
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from everlog.client.core import surroundings
 from everlog.client.core.accumulator import Accumulator
 from everlog.client.core.errors import Closed, TimedOut
 from everlog.client.core.metadata import ClusterView
@@ -156,7 +155,7 @@ class Sender:
             raise
 
     def _pump(self) -> None:
-        now = time.monotonic()
+        now = surroundings.monotonic()
         accumulator = self._accumulator
         # Before the look around: what is appended from here on calls again, unless the timer is soon enough.
         accumulator.wakes_on_first = accumulator.wakes_on_ready = True
@@ -316,7 +315,7 @@ class Sender:
         sent_at: float,
         response: ProduceResponse,
     ) -> None:
-        now = time.monotonic()
+        now = surroundings.monotonic()
         self.counts.answered(now - sent_at)
         lane.backoff.reset()
         if response.throttle_time_ms > 0:
@@ -372,7 +371,10 @@ class Sender:
             self._settlement.stale.update(topics)
         finally:
             self._is_refreshing = False
-            self._refresh_at = time.monotonic() + self._refresh_backoff.next_wait_ms(random.random()) / 1000
+            self._refresh_at = (
+                surroundings.monotonic()
+                + self._refresh_backoff.next_wait_ms(surroundings.chance.random()) / 1000
+            )
         self.pump()
 
     def _waiting_places(self) -> list[TopicPartition]:
@@ -382,8 +384,8 @@ class Sender:
         try:
             lane.connection = await self._link.broker(lane.node_id)
         except EverlogError as error:
-            now = time.monotonic()
-            lane.blocked_until = now + lane.backoff.next_wait_ms(random.random()) / 1000
+            now = surroundings.monotonic()
+            lane.blocked_until = now + lane.backoff.next_wait_ms(surroundings.chance.random()) / 1000
             self._note_unreachable(lane, error)
         finally:
             lane.is_connecting = False

@@ -2,10 +2,9 @@
 
 import logging
 import math
-import random
-import time
 from typing import Protocol
 
+from everlog.client.core import surroundings
 from everlog.client.core.accumulator import Accumulator
 from everlog.client.core.errors import TimedOut
 from everlog.client.core.partition_queue import PartitionQueue
@@ -58,7 +57,7 @@ class Settlement:
         queue, batch = departure.queue, departure.batch
         queue.answered(batch)
         if ruling.fate is Fate.DELIVERED:
-            queue.delivered(time.monotonic())
+            queue.delivered(surroundings.monotonic())
         if batch.is_done:
             # Its time was up while it was under way, and it has been reported.
             return
@@ -81,7 +80,7 @@ class Settlement:
         self, queue: PartitionQueue, batch: PendingBatch, ruling: Ruling, moved_from: int | None
     ) -> None:
         assert ruling.error is not None
-        error, now = ruling.error, time.monotonic()
+        error, now = ruling.error, surroundings.monotonic()
         retry_at = now + self._wait_s(batch.attempts)
         if ruling.fate is Fate.MOVED:
             leader = self._link.view.leader_of(queue.place)
@@ -108,7 +107,7 @@ class Settlement:
             return
         _log.warning("%s; going on with a new epoch, as something before it was not written", error)
         self._counts.epoch_bumps += 1
-        queue.retry_at = time.monotonic() + self._wait_s(batch.attempts)
+        queue.retry_at = surroundings.monotonic() + self._wait_s(batch.attempts)
 
     def _divide(self, queue: PartitionQueue, batch: PendingBatch, error: EverlogError) -> None:
         self._counts.batches_split += 1
@@ -144,4 +143,4 @@ class Settlement:
 
     def _wait_s(self, attempts: int) -> float:
         backoff = Backoff(self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms, attempts - 1)
-        return backoff.next_wait_ms(random.random()) / 1000
+        return backoff.next_wait_ms(surroundings.chance.random()) / 1000
