@@ -88,7 +88,9 @@ def test_c5_members_of_a_group_with_a_listener_of_coroutines(bootstrap: str, top
 
         class Listener(RebalanceListener):
             async def on_assigned(self, places: Sequence[TopicPartition]) -> None:
-                await asyncio.sleep(0)
+                for wrong in (consumer.poll(), consumer.close(), consumer.take_chunks()):
+                    with pytest.raises(Misused, match="neither poll nor close"):
+                        await wrong
                 heard.append("assigned")
 
             async def on_revoked(self, places: Sequence[TopicPartition]) -> None:

@@ -248,6 +248,22 @@ def test_c2_an_error_of_a_listener_reaches_who_polls(bootstrap: str, topic: str,
         assert poll_values(consumer, 200) == NUMBERS
 
 
+def test_c2_a_listener_that_would_wait_for_itself_is_refused(bootstrap: str, topic: str, group: str) -> None:
+    with Consumer(bootstrap, group_id=group, auto_offset_reset="earliest") as consumer:
+        refused: list[Misused] = []
+
+        class Impatient(RebalanceListener):
+            def on_assigned(self, places: Sequence[TopicPartition]) -> None:
+                for call in (consumer.poll, consumer.close):
+                    with pytest.raises(Misused, match="a rebalance listener may not") as said:
+                        call()
+                    refused.append(said.value)
+
+        consumer.subscribe([topic], listener=Impatient())
+        assert poll_values(consumer, 200) == NUMBERS
+        assert len(refused) == 2
+
+
 def test_c2_a_pattern_takes_topics_in_that_are_made_later(
     bootstrap: str, new_topic: NewTopic, group: str
 ) -> None:

@@ -113,6 +113,7 @@ class Consumer:
         what else keeps a partition from being read, after all records before it were returned.
         """
         limit = self.settings.max_poll_records if max_records is None else max(1, max_records)
+        self.reading.refuse_in_listener()
         async with self._polling:
             deadline = asyncio.get_running_loop().time() + timeout
             while await self.reading.refill(deadline):
@@ -134,6 +135,7 @@ class Consumer:
         """
         load_arrow()
         feed = self.reading.feed
+        self.reading.refuse_in_listener()
         async with self._polling:
             deadline = asyncio.get_running_loop().time() + timeout
             while await self.reading.refill(deadline, COLUMN_BYTES):
@@ -162,6 +164,7 @@ class Consumer:
 
         A chunk's first batch may have records before the chunk's start.
         """
+        self.reading.refuse_in_listener()
         async with self._polling:
             return await self.reading.take_chunks(asyncio.get_running_loop().time() + timeout, max_bytes)
 
@@ -347,6 +350,7 @@ class Consumer:
         """
         if self._is_closing:
             return
+        self.reading.refuse_in_listener()
         self._is_closing = True
         self.reading.mark_closed()
         async with self._polling:

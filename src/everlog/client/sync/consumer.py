@@ -14,6 +14,7 @@ from everlog.client.core.column_feed import MAX_BYTES as COLUMN_BYTES
 from everlog.client.core.column_feed import ColumnRead, read_columns
 from everlog.client.core.columns import ArrowBatch, chunks_to_arrow, load_arrow
 from everlog.client.core.consumer_arguments import OffsetLike, Place
+from everlog.client.core.consumer_errors import Misused
 from everlog.client.core.consumer_metrics import ConsumerMetrics
 from everlog.client.core.consumer_settings import ConsumerOptions, ConsumerSettings
 from everlog.client.core.errors import Closed
@@ -36,6 +37,8 @@ class _ListenerThere:
 
     def __init__(self, listener: RebalanceListener) -> None:
         self._listener: Any = listener
+        self.thread: int | None = None
+        """On which it is being called, if it is."""
 
     async def on_revoked(self, places: Sequence[TopicPartition]) -> None:
         await self._call("on_revoked", places)
@@ -50,7 +53,16 @@ class _ListenerThere:
     async def _call(self, name: str, places: Sequence[TopicPartition]) -> None:
         method = getattr(self._listener, name, None)
         if method is not None:
-            await call_back(lambda: method(places))
+            await call_back(lambda: self._call_here(method, places))
+
+    def _call_here(
+        self, method: Callable[[Sequence[TopicPartition]], object], places: Sequence[TopicPartition]
+    ) -> None:
+        self.thread = threading.get_ident()
+        try:
+            method(places)
+        finally:
+            self.thread = None
 
 
 class Consumer:
@@ -80,6 +92,7 @@ class Consumer:
         self._portal = Portal(f"everlog-consumer-{self._settings.client_id}")
         # The loop's clock stands still while the loop sleeps; it counts from the same moment as this one.
         self._clock = time.monotonic
+        self._listener: _ListenerThere | None = None
         self._one_call = threading.RLock()
         self._calls_due: deque[Callable[[], object]] = deque()
         """Callbacks of commits that are done, to be called on the thread of the application."""
@@ -104,7 +117,8 @@ class Consumer:
         It replaces an earlier subscription. The next poll joins; the listener hears what is assigned, on
         the thread that polls.
         """
-        there: Any = None if listener is None else _ListenerThere(listener)
+        self._listener = None if listener is None else _ListenerThere(listener)
+        there: Any = self._listener
         self._run(self._inner.subscribe(topics, pattern=pattern, listener=there))
 
     def unsubscribe(self) -> None:
@@ -328,6 +342,8 @@ class Consumer:
         """
         if self._is_closing:
             return
+        if self._listener is not None and self._listener.thread == threading.get_ident():
+            raise Misused("a rebalance listener may not close")
         self._is_closing = True
         began = time.monotonic()
         self._portal.tell(self._reading.mark_closed)
