@@ -22,6 +22,7 @@ def write(
         {
             "bootstrap.servers": bootstrap,
             "linger.ms": 1,
+            "enable.idempotence": True,  # Else a retry may change the order.
             **{key.replace("_", "."): value for key, value in config.items()},
         }
     )
