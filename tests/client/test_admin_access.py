@@ -14,8 +14,12 @@ from everlog.admin import (
     AclPermission,
     AclResourceType,
     ItemsRefused,
+    ScramDeletion,
+    ScramMechanism,
+    ScramUpsert,
 )
 from tests import apache_kafka
+from tests.client.secured_kafka import SecuredKafka
 from tests.conformance.target import SETTINGS, ApacheKafka
 
 AUTHORIZED = {
@@ -103,3 +107,27 @@ def test_without_an_authorizer_that_is_said(bootstrap: str, is_apache: bool) -> 
         pytest.skip("Everlog does not serve it")
     with everlog.Admin(bootstrap) as admin, pytest.raises(everlog.Refused, match="SECURITY_DISABLED"):
         admin.describe_acls()
+
+
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+def test_a_user_made_here_logs_in_with_its_password_until_it_is_deleted(
+    secured_kafka: SecuredKafka, mechanism: ScramMechanism
+) -> None:
+    name, password = "carol", "it's, a secret="
+    login = secured_kafka.sasl(mechanism.name.replace("_", "-"), sasl_username=name, sasl_password=password)
+
+    def can_log_in() -> bool:
+        with everlog.Admin(**login) as theirs:
+            try:
+                return bool(theirs.describe_cluster().brokers)
+            except everlog.AuthenticationFailed:
+                return False
+
+    with everlog.Admin(secured_kafka.address("PLAINTEXT")) as admin:
+        admin.alter_scram_users([ScramUpsert(name, password, mechanism)])
+        deadline = time.monotonic() + 60
+        while not can_log_in():
+            assert time.monotonic() < deadline
+        admin.alter_scram_users([ScramDeletion(name, mechanism)])
+        while can_log_in():
+            assert time.monotonic() < deadline + 60
