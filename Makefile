@@ -8,7 +8,7 @@ CHAOS_SECONDS ?= 300
 SIM_SEEDS ?= 20000
 KERNELS := $(wildcard src/everlog/*/*.[ch] src/everlog/*/*/*.[ch])
 
-.PHONY: run test check format fuzz crash chaos sim bench bench-quick messages clean help
+.PHONY: run test test-kafka check format fuzz crash chaos sim bench bench-quick messages clean help
 .DEFAULT_GOAL := help
 
 help: ## show what can be made
@@ -19,6 +19,9 @@ run: $(VENV)/.runs ## start a broker, stream sample orders through it, and leave
 
 test: $(VENV)/.tests ## run all tests; what cannot run here is listed with its reason
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+test-kafka: $(VENV)/.tests ## run the tests of the clients against Apache Kafka from Maven
+	$(BIN)/python -m pytest --broker apache tests/client
 
 check: $(VENV)/.tests ## the fast loop: format, lint, types, import contracts, unit tests
 	$(BIN)/ruff format --check src tests bench setup.py
