@@ -119,35 +119,37 @@ def unpacked_to_arrow(chunks: Sequence[Unpacked]) -> ArrowBatch:
     return _to_arrow(decode_columns(spans), list(topics))
 
 
+@cache
+def _types() -> dict[str, Any]:
+    """The types of the schema by name; asking the schema for one takes as long as a thousand records."""
+    return {field.name: field.type for field in record_schema()}
+
+
 def _to_arrow(columns: Columns, topics: list[str]) -> ArrowBatch:
     pa = load_arrow()
-    schema = record_schema()
-    rows = columns.rows
+    types = _types()
+    rows, count = columns.rows, columns.header_count
+    made, buffer = pa.Array.from_buffers, pa.py_buffer
 
-    def numbers(name: str, buffer: Buffer, validity: Buffer | None = None, nulls: int = 0) -> Any:
-        bitmap = None if validity is None else pa.py_buffer(validity)
-        return pa.Array.from_buffers(schema.field(name).type, rows, [bitmap, pa.py_buffer(buffer)], nulls)
+    def numbers(name: str, given: Buffer, validity: Buffer | None = None, nulls: int = 0) -> Any:
+        bitmap = None if validity is None else buffer(validity)
+        return made(types[name], rows, [bitmap, buffer(given)], nulls)
 
     def binary(kind: Any, column: Binary, length: int) -> Any:
-        bitmap = None if column.validity is None else pa.py_buffer(column.validity)
-        buffers = [bitmap, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
-        return pa.Array.from_buffers(kind, length, buffers, column.null_count)
+        bitmap = None if column.validity is None else buffer(column.validity)
+        return made(kind, length, [bitmap, buffer(column.offsets), buffer(column.data)], column.null_count)
 
-    count = columns.header_count
-    lists = schema.field("headers").type
-    pairs = pa.Array.from_buffers(
-        lists.value_type,
+    pairs = made(
+        types["headers"].value_type,
         count,
         [None],
         0,
         children=[
             binary(pa.string(), columns.header_name, count),
-            binary(pa.binary(), columns.header_value, count),
+            binary(types["value"], columns.header_value, count),
         ],
     )
-    bounds = pa.py_buffer(columns.header_lists)
-    headers = pa.Array.from_buffers(lists, rows, [None, bounds], 0, children=[pairs])
-    codes = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(columns.topic)], 0)
+    codes = made(pa.int32(), rows, [None, buffer(columns.topic)], 0)
     return pa.RecordBatch.from_arrays(
         [
             pa.DictionaryArray.from_arrays(codes, pa.array(topics, pa.string()), safe=False),
@@ -155,10 +157,10 @@ def _to_arrow(columns: Columns, topics: list[str]) -> ArrowBatch:
             numbers("offset", columns.offset),
             numbers("timestamp", columns.timestamp, columns.timestamp_validity, columns.timestamp_nulls),
             numbers("timestamp_type", columns.timestamp_type),
-            binary(pa.binary(), columns.key, rows),
-            binary(pa.binary(), columns.value, rows),
-            headers,
+            binary(types["key"], columns.key, rows),
+            binary(types["value"], columns.value, rows),
+            made(types["headers"], rows, [None, buffer(columns.header_lists)], 0, children=[pairs]),
             numbers("leader_epoch", columns.leader_epoch),
         ],
-        schema=schema,
+        schema=record_schema(),
     )
