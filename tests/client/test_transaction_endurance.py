@@ -23,11 +23,11 @@ def test_p5_a_commit_that_timed_out_may_be_called_again(
         producer.send(topic, b"kept").result(PATIENCE_S)
         victim.pause()
         with pytest.raises(TimedOut):
-            producer.commit_transaction(0.5)
+            producer.commit_transaction(3)
         with pytest.raises(TransactionMisused, match="call commit_transaction again"):
             producer.abort_transaction(0.5)
         with pytest.raises(TimedOut):
-            producer.commit_transaction(3)
+            producer.commit_transaction(0.5)
         victim.resume()
         producer.commit_transaction(PATIENCE_S)
         with producer.transaction():

@@ -385,7 +385,7 @@ def test_an_end_may_bring_another_id_where_epochs_are_used_up() -> None:
 def test_a_block_whose_commit_timed_out_is_not_aborted() -> None:
     cluster = Cluster(2)
     cluster.hold = threading.Event()
-    with producing(cluster, max_block_ms=300, request_timeout_ms=100) as producer:
+    with producing(cluster, max_block_ms=3000, request_timeout_ms=1000) as producer:
 
         def work() -> None:
             with producer.transaction():
