@@ -19,7 +19,7 @@ from everlog.client.core.consumer_arguments import (
     as_topics,
 )
 from everlog.client.core.consumer_errors import Misused
-from everlog.client.core.consumer_metrics import ConsumerMetrics
+from everlog.client.core.consumer_metrics import ConsumerMetrics, known_lag
 from everlog.client.core.consumer_settings import ConsumerOptions, ConsumerSettings
 from everlog.client.core.errors import Closed, TimedOut
 from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata, RebalanceListener
@@ -324,7 +324,6 @@ class Consumer:
         """What the consumer has counted since it was made, and how things stand."""
         reading = self.reading
         counts, commits = reading.fetcher.counts, reading.commits
-        ends = "last_stable_offset" if self.settings.read_committed else "high_watermark"
         return ConsumerMetrics(
             fetches=counts.fetches,
             fetch_failures=counts.failures,
@@ -334,11 +333,7 @@ class Consumer:
             commit_failures=commits.failed,
             bytes_buffered=sum(state.buffered_bytes for state in reading.positions),
             partitions=len(reading.positions),
-            lag=sum(
-                max(0, getattr(state, ends) - state.position)
-                for state in reading.positions
-                if state.position >= 0
-            ),
+            lag=known_lag(reading.positions, read_committed=self.settings.read_committed),
         )
 
     # The end.

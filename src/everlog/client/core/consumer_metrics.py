@@ -2,6 +2,8 @@
 
 from typing import TypedDict
 
+from everlog.client.core.positions import Positions
+
 
 class ConsumerMetrics(TypedDict):
     """What `Consumer.metrics()` returns: counts since the consumer was made, and how things stand now."""
@@ -22,3 +24,13 @@ class ConsumerMetrics(TypedDict):
     """How many are assigned."""
     lag: int
     """Records that are behind the positions in all partitions, as far as fetches have told."""
+
+
+def known_lag(positions: Positions, *, read_committed: bool) -> int:
+    """How many offsets lie between positions and what fetches have told of the ends, over all partitions."""
+    total = 0
+    for state in positions:
+        end = state.last_stable_offset if read_committed else state.high_watermark
+        if state.position >= 0:
+            total += max(0, end - state.position)
+    return total
