@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from everlog import Producer
 from tests import brokers
 from tests.e2e.program import environment, everlog
 
@@ -116,18 +117,11 @@ def test_files_of_a_stopped_broker_verify_and_a_flipped_bit_is_found(tmp_path: P
     data = tmp_path / "data"
     broker = brokers.start_up(data, tmp_path / "stderr", "--override", "log.index.interval.bytes=100")
     everlog("topic", "create", "orders", bootstrap=broker.bootstrap)
-    lines = "".join(f"k{number}:value {number}\n" for number in range(2000))
-    everlog(
-        "produce",
-        "orders",
-        "-k",
-        ":",
-        "--idempotent",
-        "--batch-bytes",
-        "2000",
-        stdin=lines,
-        bootstrap=broker.bootstrap,
-    )
+    with Producer(broker.bootstrap) as producer:
+        for number in range(2000):
+            producer.send("orders", b"value %d" % number, b"k%d" % number)
+            if number % 100 == 99:
+                producer.flush()  # A batch stays open while it waits; many are wanted here.
     assert broker.stop() == 0
     segment = data / "orders-0" / f"{0:020d}.log"
 
