@@ -8,12 +8,13 @@ from collections.abc import Callable
 from functools import partial
 
 from everlog.ports.files import Buffer
-from everlog.records import columns, columns_plain
+from everlog.records import columns, columns_plain, rows, rows_plain
 from everlog.records.batch import batch_at
 from everlog.records.builder import NewRecord, build_batch
 from everlog.records.column_buffers import LARGEST_INT64, BinarySource, Keyless, RowSource, Span
 from everlog.records.columns import columns_are_compiled
 from everlog.records.reader import read_records
+from everlog.records.rows import rows_are_compiled
 from everlog.records.skim import Skim, kernel_is_loaded, skim_compiled, skim_plainly
 
 COUNT = 1_000
@@ -49,7 +50,7 @@ def print_columns() -> None:
     key, value = (
         BinarySource(column.offsets, column.data, None, 0, wide=False) for column in (found.key, found.value)
     )
-    rows = RowSource(COUNT, key, value, None, None, BATCH.base_timestamp)
+    source = RowSource(COUNT, key, value, None, None, BATCH.base_timestamp)
     keyless = Keyless((0, 1, 2), COUNT)
     for twin, name, batches in ((columns_plain, "plain Python", 1), (columns, "compiled", 100)):
         if twin is columns and not columns_are_compiled():
@@ -59,11 +60,31 @@ def print_columns() -> None:
         decode, encode, route = twin.decode_columns, twin.encode_rows, twin.route_rows
         rates = {
             "batches to columns": batches * millions_a_second(partial(decode, spans)),
-            "columns to a batch": millions_a_second(partial(encode, rows, None, 0, COUNT, 1 << 20)),
+            "columns to a batch": millions_a_second(partial(encode, source, None, 0, COUNT, 1 << 20)),
             "keys to partitions": millions_a_second(partial(route, COUNT, key, None, 6, keyless)),
         }
         for what, rate in rates.items():
             print(f"{what}, {name:12} {rate:8.2f} M records/s")
+
+
+def print_rows() -> None:
+    """Print the rates of records one by one."""
+    for twin, name in ((rows_plain, "plain Python"), (rows, "compiled")):
+        if twin is rows and not rows_are_compiled():
+            print("rows, compiled        not built, or EVERLOG_PURE_PYTHON is set")
+            return
+
+        def encode(new: Callable[[], rows_plain.BatchBuffer] = twin.BatchBuffer) -> None:
+            buffer = new()
+            for record in RECORDS:
+                buffer.append(*record)
+            buffer.seal()
+
+        def read(read_rows: Callable[..., None] = twin.read_rows) -> None:
+            read_rows(BATCH, "orders", 0, 0, None, [])
+
+        print(f"rows to a batch, {name:12} {millions_a_second(encode):8.2f} M records/s")
+        print(f"a batch to rows, {name:12} {millions_a_second(read):8.2f} M records/s")
 
 
 def main() -> None:
@@ -77,6 +98,7 @@ def main() -> None:
         print("skim, compiled        not built, or EVERLOG_PURE_PYTHON is set")
     print(f"build, plain Python   {millions_a_second(lambda: build_batch(RECORDS)):8.2f} M records/s")
     print(f"read, plain Python    {millions_a_second(lambda: read_records(BATCH)):8.2f} M records/s")
+    print_rows()
     print_columns()
 
 
