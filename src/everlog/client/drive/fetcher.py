@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from everlog.client.core import surroundings
 from everlog.client.core.chunks import Chunk
 from everlog.client.core.consumer_settings import ConsumerSettings
 from everlog.client.core.fetching import ConsumerFetch, Fetching
@@ -171,7 +172,7 @@ class Fetcher:
             self._note(failure, f"fetch from broker {node_id}")
             self._refresh({place.topic for place in fetch.asked})
             backoff = self._backoffs.setdefault(node_id, self._link.backoff())
-            pause_s = backoff.next_wait_ms(1.0) / 1000
+            pause_s = _wait_s(backoff)
         else:
             self._backoffs.pop(node_id, None)
         if pause_s > 0:
@@ -215,7 +216,7 @@ class Fetcher:
             except EverlogError as error:
                 self._note(error, "metadata")
                 self._stale.update(names)
-            self._refresh_at = loop.time() + self._refresh_backoff.next_wait_ms(1.0) / 1000
+            self._refresh_at = loop.time() + _wait_s(self._refresh_backoff)
             self._on_news()
             self.kick()
 
@@ -238,6 +239,8 @@ class Fetcher:
     def _saw_view(self, view: ClusterView) -> None:
         self._positions.take_view(view)
         self._finder.saw_view()
+        if not self._is_closed:
+            asyncio.get_running_loop().call_soon(self.kick)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -249,3 +252,7 @@ class Fetcher:
         if not task.cancelled() and task.exception() is not None:
             self._crash = task.exception()
             self._on_news()
+
+
+def _wait_s(backoff: Backoff) -> float:
+    return backoff.next_wait_ms(surroundings.chance.random()) / 1000

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+from everlog.client.core import surroundings
 from everlog.client.core.errors import Unsupported
 from everlog.client.core.group_types import OffsetAndMetadata
 from everlog.client.core.list_offsets import LATEST
@@ -93,7 +94,7 @@ class PositionFinder:
                 backoff.reset()
                 continue
             try:
-                async with asyncio.timeout(backoff.next_wait_ms(1.0) / 1000):
+                async with asyncio.timeout(backoff.next_wait_ms(surroundings.chance.random()) / 1000):
                     await self._new_view.wait()
             except TimeoutError:
                 pass
