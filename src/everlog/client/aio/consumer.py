@@ -30,10 +30,13 @@ from everlog.client.drive.offsets import list_offsets
 from everlog.client.drive.reading import Reading
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
-from everlog.records.rows import ConsumerRecord
+from everlog.records.rows import ConsumerRecord, RowRun
 
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], EverlogError | None], object]
 """Told of a commit that was not waited for: its offsets, and the error if it failed."""
+
+ITERATE_S = 0.02
+"""How long a loop goes over records at hand before group, commits and callbacks are looked after."""
 
 CHUNKS_BYTES = 16 * 1024 * 1024
 CLOSE_S = 30.0
@@ -62,6 +65,8 @@ class Consumer:
         self.settings = read_settings(ConsumerSettings, given)
         self.reading = Reading(self.settings)
         self.records_polled = 0
+        self._run: RowRun | None = None
+        """Rows at hand, for a loop over the consumer."""
         self._polling = asyncio.Lock()
         self._is_closing = False
         self._is_closed = False
@@ -176,11 +181,15 @@ class Consumer:
 
         The position moves with each record, so that a commit means those that the loop has seen.
         """
-        reading = self.reading
-        if reading.feed.is_ready and not reading.is_due(asyncio.get_running_loop().time()):
+        if self._run is not None and (record := next(self._run, None)) is not None:
+            self.records_polled += 1
+            return record
+        reading, clock = self.reading, asyncio.get_running_loop().time
+        if reading.feed.is_ready and not reading.is_due(now := clock()):
             records = reading.feed.take(1)
             if records:
                 self.records_polled += 1
+                self._run = reading.feed.run(clock, now + ITERATE_S)
                 return records[0]
         while True:
             try:
@@ -193,6 +202,7 @@ class Consumer:
     def wakeup(self) -> None:
         """Have the poll that waits now, or else the next one, raise Woken. Call it on the loop's thread."""
         self.reading.wake()
+        self.reading.feed.interrupt()
 
     # Positions.
 
@@ -345,6 +355,7 @@ class Consumer:
         """
         if self._is_closing:
             return
+        self.reading.feed.interrupt()
         self.reading.refuse_in_listener()
         self._is_closing = True
         self.reading.mark_closed()

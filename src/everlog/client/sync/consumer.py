@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from everlog.client.aio.consumer import CHUNKS_BYTES, CommitCallback
+from everlog.client.aio.consumer import CHUNKS_BYTES, ITERATE_S, CommitCallback
 from everlog.client.aio.consumer import Consumer as AioConsumer
 from everlog.client.core.chunks import Chunk
 from everlog.client.core.column_feed import MAX_BYTES as COLUMN_BYTES
@@ -27,9 +27,6 @@ from everlog.model.topics import TopicPartition
 from everlog.records.rows import ConsumerRecord
 
 Result = TypeVar("Result")
-
-ITERATE_S = 0.02
-"""How long a loop goes over records at hand before group, commits and callbacks are looked after."""
 
 
 class _ListenerThere:
