@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from everlog import aio as aio
     from everlog.client import (
         Admin,
+        AssignedMember,
+        Assignor,
         AuthenticationFailed,
         BatchMetadata,
         BulkDelivery,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
         OffsetsNeeded,
         Producer,
         RebalanceListener,
+        RebalanceProtocol,
         RecordMetadata,
         Refused,
         TimedOut,
@@ -57,6 +60,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Admin",
+    "AssignedMember",
+    "Assignor",
     "AuthenticationFailed",
     "BatchMetadata",
     "BulkDelivery",
@@ -82,6 +87,7 @@ __all__ = [
     "OffsetsNeeded",
     "Producer",
     "RebalanceListener",
+    "RebalanceProtocol",
     "RecordMetadata",
     "Refused",
     "TimedOut",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import everlog.aio
-from everlog import ErrorCode, OffsetAndMetadata, Refused, TopicPartition
+from everlog import AssignedMember, ErrorCode, OffsetAndMetadata, RebalanceProtocol, Refused, TopicPartition
 from everlog.aio import Consumer
-from everlog.client.core.assignors import AssignedMember, Layout, RebalanceProtocol
+from everlog.client.core.assignors import Layout
 from tests.client.conftest import NewTopic, topic_maker
 from tests.client.group_members import PATIENCE_S, WAYS, a_group, members, on_a_loop, shared, until
 from tests.client.log_writing import write

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from everlog.client.core.assignors import AssignedMember, Assignor, RebalanceProtocol
     from everlog.client.core.consumer_errors import (
         DeserializationError,
         LogTruncated,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Admin",
+    "AssignedMember",
+    "Assignor",
     "AuthenticationFailed",
     "BatchMetadata",
     "BulkDelivery",
@@ -70,6 +73,7 @@ __all__ = [
     "OffsetsNeeded",
     "Producer",
     "RebalanceListener",
+    "RebalanceProtocol",
     "RecordMetadata",
     "Refused",
     "TimedOut",
@@ -87,6 +91,8 @@ __all__ = [
 # Loaded when it is first used: the command line and the broker need a few of these modules, not all.
 _HOMES = {
     "Admin": "everlog.client.sync.admin",
+    "AssignedMember": "everlog.client.core.assignors",
+    "Assignor": "everlog.client.core.assignors",
     "AuthenticationFailed": "everlog.client.core.errors",
     "BatchMetadata": "everlog.client.core.delivery",
     "BulkDelivery": "everlog.client.core.delivery",
@@ -111,6 +117,7 @@ _HOMES = {
     "OffsetsNeeded": "everlog.client.core.consumer_errors",
     "Producer": "everlog.client.sync.producer",
     "RebalanceListener": "everlog.client.core.group_types",
+    "RebalanceProtocol": "everlog.client.core.assignors",
     "RecordMetadata": "everlog.client.core.delivery",
     "Refused": "everlog.model.errors",
     "TimedOut": "everlog.client.core.errors",

@@ -6,6 +6,8 @@ from everlog import client
 
 PUBLIC = [
     "Admin",
+    "AssignedMember",
+    "Assignor",
     "AuthenticationFailed",
     "BatchMetadata",
     "BulkDelivery",
@@ -30,6 +32,7 @@ PUBLIC = [
     "OffsetsNeeded",
     "Producer",
     "RebalanceListener",
+    "RebalanceProtocol",
     "RecordMetadata",
     "Refused",
     "TimedOut",
