@@ -91,3 +91,26 @@ async def test_c3_members_of_different_clients_share_one_group(
             lost = [places for reader in ours for kind, places in reader.events if kind == "lost"]
             assert lost == []
         await asyncio.to_thread(second.close)
+
+
+@pytest.mark.parametrize("classic", ["range", "cooperative"])
+@on_a_loop
+async def test_c3_a_group_moves_from_one_protocol_to_the_other_while_it_works(
+    bootstrap: str, new_topic: NewTopic, classic: str
+) -> None:
+    topic = new_topic(4)
+    async with members(bootstrap) as group:
+        old = [await group.join(topic, **WAYS[classic]) for _ in range(2)]
+        await settle(4, old, [])
+        new = await group.join(topic, **WAYS["consumer"])
+        await settle(4, [*old, new], [])
+        await old.pop().stop()
+        await settle(4, [*old, new], [])
+        await old.pop().stop()
+        await settle(4, [new], [])
+
+        # And back.
+        last = await group.join(topic, **WAYS[classic])
+        await settle(4, [last, new], [])
+        await new.stop()
+        await settle(4, [last], [])
