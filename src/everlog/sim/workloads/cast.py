@@ -11,6 +11,7 @@ from everlog.sim.workloads.actor import Setting, Topic
 from everlog.sim.workloads.appender import IdempotentAppender, PlainAppender
 from everlog.sim.workloads.consuming import GroupConsumer, Pipeline
 from everlog.sim.workloads.membership import fetch_committed
+from everlog.sim.workloads.queued_appender import QueuedAppender
 from everlog.sim.workloads.reader import FinalReader, Reader
 from everlog.sim.workloads.setup import Setup
 from everlog.sim.workloads.transactions import Transactor
@@ -69,8 +70,9 @@ class Cast:
         log = setting.topics["log"]
         for name in _names("plain", plan.plain_appenders):
             yield name, PlainAppender(name, setting, self._chance.fork(name)).script(log)
-        for name in _names("idempotent", plan.idempotent_appenders):
-            yield name, IdempotentAppender(name, setting, self._chance.fork(name)).script(log)
+        for number, name in enumerate(_names("idempotent", plan.idempotent_appenders)):
+            kind = QueuedAppender if number % 2 else IdempotentAppender
+            yield name, kind(name, setting, self._chance.fork(name)).script(log)
         for name in _names("reader", plan.readers):
             topic = self._chance.pick(self._data_topics())
             reader = Reader(name, setting, self._chance.fork(name))
