@@ -68,6 +68,19 @@ def test_tasks_may_send_at_once_and_wait_for_a_topic_once(bootstrap: str, new_to
     assert sorted(run(send())) == list(range(200))
 
 
+def test_a_loop_that_only_sends_leaves_the_sender_its_turns(bootstrap: str, new_topic: NewTopic) -> None:
+    topic = new_topic(1)
+
+    async def send() -> int:
+        async with Producer(bootstrap, linger_ms=0) as producer:
+            await (await producer.send(topic, b"first"))
+            for _ in range(200):
+                await producer.send(topic, bytes(2000))
+            return producer.metrics()["batches_sent"]
+
+    assert run(send()) > 1
+
+
 def test_p2_a_flush_sends_what_has_not_lingered(bootstrap: str, new_topic: NewTopic) -> None:
     topic = new_topic()
 

@@ -89,6 +89,9 @@ class Producer:
             await self._room(len(key or b"") + len(value or b"") + RECORD_OVERHEAD, deadline)
         if on_delivery is not None:
             delivery.notify(on_delivery)
+        if not self.accumulator.wakes_on_ready:
+            # The sender was roused and has not run yet: a loop that only sends would never let it.
+            await asyncio.sleep(0)
         return delivery
 
     async def send_arrow(
