@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -18,7 +18,7 @@ from everlog.client.core.metadata import Partition
 from everlog.client.core.pending_batch import PendingBatch
 from everlog.client.core.producer_metrics import ProducerMetrics
 from everlog.client.core.producer_settings import ProducerOptions, producer_settings
-from everlog.client.core.record_intake import RecordIntake
+from everlog.client.core.record_intake import RecordIntake, short_way_of
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.sender import Sender
 from everlog.client.drive.transactions import TransactionSession
@@ -57,6 +57,9 @@ class Producer:
                 max_block_ms=self.settings.max_block_ms,
             )
             self.sender.session = self.session
+        # A blocking producer puts another in this place, which leads to its own `send`.
+        self.accumulator.short_way = short_way_of(self.settings, _none)
+        self._short_send: Callable[..., Delivery | None] = getattr(self.accumulator.short_way, "send", _none)
         self.loop: asyncio.AbstractEventLoop | None = None
         self._opening: dict[str, asyncio.Task[TopicQueues]] = {}
         self._is_closed = False
@@ -78,13 +81,18 @@ class Producer:
         timestamp is in milliseconds since 1970, by default now.
         """
         self._check_sending("send")
+        when = surroundings.time_ns() // 1_000_000 if timestamp is None else timestamp
+        short = self._short_send(
+            topic, value, key, partition=partition, headers=headers, timestamp=when, on_delivery=on_delivery
+        )
+        if short is not None:
+            return short
         value, key = self.intake.serialize(value, key)
         deadline = surroundings.monotonic() + self.settings.max_block_ms / 1000
         queues = self.intake.topics.get(topic)
         if queues is None:
             queues = await self.open_topic(topic)
         queue = self.intake.route(queues, key, value, partition)
-        when = surroundings.time_ns() // 1_000_000 if timestamp is None else timestamp
         while (delivery := self.intake.add(queues, queue, key, value, headers, when)) is None:
             await self._room(len(key or b"") + len(value or b"") + RECORD_OVERHEAD, deadline)
         if on_delivery is not None:
@@ -312,3 +320,7 @@ def no_room(max_block_ms: int, buffer_memory: int) -> TimedOut:
 def _settle(room: "asyncio.Future[None]") -> None:
     if not room.done():
         room.set_result(None)
+
+
+def _none(*_args: object, **_named: object) -> None:
+    """The long way of a record: `send` itself goes it when there is no short one."""

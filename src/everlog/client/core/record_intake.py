@@ -124,7 +124,7 @@ class _WithoutKey:
         return chosen
 
 
-def short_way_of(settings: ProducerSettings, long_way: Callable[..., Delivery]) -> ShortWay | None:
+def short_way_of(settings: ProducerSettings, long_way: Callable[..., Delivery | None]) -> ShortWay | None:
     """A short way beside `send`, if one is compiled and the settings leave nothing to do for each record."""
     if settings.key_serializer is not None or settings.value_serializer is not None:
         return None
