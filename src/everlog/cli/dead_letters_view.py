@@ -57,7 +57,13 @@ def choice_options(function: Function) -> Function:
     for option in reversed(
         [
             click.option(
-                "-p", "--partition", "partitions", type=int, multiple=True, help="Only this one; repeatable."
+                "-p",
+                "--partition",
+                "partitions",
+                type=click.IntRange(min=0),
+                multiple=True,
+                metavar="N",
+                help="Only this one; repeatable.",
             ),
             click.option(
                 "-o",
