@@ -94,6 +94,8 @@ class ClassicMember:
         """Whether what we said when we joined is not so any more."""
         self._reason = ""
         self._heartbeat_at = Instant(0)
+        self._stood = self.metadata
+        """As whom it was in the group last."""
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
@@ -106,6 +108,15 @@ class ClassicMember:
         return GroupMetadata(
             self._group_id, self._generation, self._member_id, self._settings.group_instance_id
         )
+
+    @property
+    def standing(self) -> GroupMetadata:
+        """In whose name the application works: this member, or the one it was last.
+
+        Offsets without a generation are taken from anybody; those of a member that the group went on without
+        must be refused.
+        """
+        return self._stood if self._generation == NO_GENERATION else self.metadata
 
     @property
     def is_gone(self) -> bool:
@@ -279,6 +290,7 @@ class ClassicMember:
             return self._take_code(code)
         self._member_id = answer.member_id
         self._generation = answer.generation_id
+        self._stood = self.metadata
         if self.phase is not Phase.JOINING:
             return Advice.GO_ON  # We are on our way out; now there is somebody to leave.
         self._assignor = next((one for one in self._assignors if one.name == answer.protocol_name), None)

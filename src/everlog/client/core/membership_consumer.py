@@ -83,6 +83,8 @@ class ConsumerMember:
         self._told_of: frozenset[Place] = frozenset()
         """The partitions that the application is being told of."""
         self._heartbeat_at = Instant(0)
+        self._stood = self.metadata
+        """As whom it was in the group last."""
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
@@ -93,6 +95,15 @@ class ConsumerMember:
     def metadata(self) -> GroupMetadata:
         """In whose name to commit."""
         return GroupMetadata(self._group_id, self._epoch, self._member_id, self._settings.group_instance_id)
+
+    @property
+    def standing(self) -> GroupMetadata:
+        """In whose name the application works: this member, or the one it was last.
+
+        Offsets without a generation are taken from anybody; those of a member that the group went on without
+        must be refused.
+        """
+        return self.metadata if self._epoch > JOIN_EPOCH else self._stood
 
     @property
     def is_gone(self) -> bool:
@@ -149,6 +160,7 @@ class ConsumerMember:
             return Advice.GO_ON  # The answer to a commit has told that we are fenced.
         self._member_id = answer.member_id or self._member_id
         self._epoch = answer.member_epoch
+        self._stood = self.metadata
         if self.phase is not Phase.MEMBER:
             return Advice.GO_ON  # On our way out.
         if answer.assignment is not None:

@@ -101,6 +101,11 @@ class Member(Protocol):
         """In whose name to commit."""
         ...
 
+    @property
+    def standing(self) -> GroupMetadata:
+        """In whose name the application works: this member, or the one it was last."""
+        ...
+
     def subscribe(self, topics: Collection[str], regex: str | None = None) -> None:
         """Want these topics, or whatever matches on the broker; a second call changes what is wanted."""
         ...

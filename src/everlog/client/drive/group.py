@@ -170,7 +170,7 @@ class GroupSession:
 
     def metadata(self) -> GroupMetadata:
         """In whose name offsets go into a transaction."""
-        return self._member.metadata if self._is_subscribed else GroupMetadata(self._group_id)
+        return self._member.standing if self._is_subscribed else GroupMetadata(self._group_id)
 
     async def leave(self) -> None:
         """Revoke what is left and leave, as after `unsubscribe`; `subscribe` and `poll` begin anew.
