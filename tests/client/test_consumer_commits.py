@@ -1,6 +1,7 @@
 """Offsets that a consumer commits: when it is asked, by itself, before it parts with partitions (C5)."""
 
 import threading
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 
@@ -306,3 +307,21 @@ def test_c5_close_within_its_time_although_the_group_is_gone(bootstrap: str, top
     with Consumer(bootstrap, group_id=group, topics=[topic]) as other:
         # Whoever comes next does not wait for a session to run out.
         poll_until(other, other.assignment)
+
+
+def test_c1_nothing_waits_behind_a_long_poll(bootstrap: str, new_topic: NewTopic, group: str) -> None:
+    topic = new_topic()
+    place = TopicPartition(topic, 0)
+    options = {"group_id": group, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 120_000}
+    began = time.monotonic()
+    with Consumer(bootstrap, **options) as consumer:  # type: ignore[arg-type]
+        consumer.assign([place])
+        assert consumer.poll(0.5) == []
+        assert consumer.metrics()["fetches"] == 1
+        consumer.commit({place: 0})
+        assert consumer.end_offsets() == {place: 0}
+        assert consumer.lag() == {place: 0}
+        assert len(consumer.partitions_for(topic)) == 1
+        write(bootstrap, topic, [b"it ends when there is something"])
+        assert len(poll_values(consumer, 1)) == 1
+    assert time.monotonic() - began < 100
