@@ -27,7 +27,7 @@ from bench.machine import QUIET_CORES, ForeignCpu, this_machine, wait_quiet
 from bench.runner import free_port_pair
 
 _PARTITIONS = 4
-_FULL, _QUICK = 400_000_000, 40_000_000
+_FULL, _QUICK = 400_000_000, 100_000_000
 """Bytes of values in a sample, before a program's share."""
 _READ_SHARE = 3.0
 """Reading is quicker, and more of it is needed: librdkafka has 64 MB at hand when the first record comes."""
@@ -40,7 +40,7 @@ _numbers = itertools.count(1)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--quick", is_flag=True, help="A tenth of the records and two repeats: some minutes.")
+@click.option("--quick", is_flag=True, help="A quarter of the records and two repeats: some minutes.")
 @click.option("--repeats", type=click.IntRange(1), help="Samples of each program [5; quick: 2].")
 @click.option("--only", multiple=True, metavar="TEXT", help="Programs whose name contains this.")
 @click.option("--work", "works", multiple=True, type=click.Choice([work.name for work in WORKS]))
