@@ -118,15 +118,14 @@ class Actor:
 
     def poll(self) -> bool:
         """Let the application hear of something, or finish with what it has heard of."""
-        if self.telling is not None:
-            told, self.telling = self.telling, None
+        told = self.telling
+        if told is not None:
             self.history.append(told)
             self.member.told(told)
-            if not self.member.is_away:
-                return True
+        # At once, as in one poll: between the two the application gets no records.
         self.member.come_back()
         self.telling = self.member.to_tell()
-        return self.telling is not None
+        return told is not None or self.telling is not None
 
     def die(self) -> None:
         """As by `kill -9`: nothing more is read or sent."""
