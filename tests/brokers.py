@@ -2,6 +2,7 @@
 
 import os
 import queue
+import random
 import re
 import signal
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 
 _READY = re.compile(r"^ready bootstrap=(\S+)")
 START_TIMEOUT_S = 30.0
+_PORTS = 12_000, 32_000
 
 
 class BrokerProcess:
@@ -89,10 +91,18 @@ def start_up(directory: Path, errors: Path, *flags: str) -> BrokerProcess:
 
 
 def free_port() -> int:
-    """A port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A port that nothing listens on now, nor on the one after it, which Apache Kafka's controller takes.
+
+    It lies below those that systems give to clients: a broker that is killed and started again finds it free.
+    """
+    while True:
+        port = random.randrange(*_PORTS, 2)
+        try:
+            for wanted in (port, port + 1):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            continue
         return port
 
 
