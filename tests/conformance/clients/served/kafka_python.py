@@ -98,8 +98,8 @@ class Member:
 def _poll(consumer: Any) -> Any:
     """Poll shortly, but let a rebalance come to its end first.
 
-    A poll whose time ends before its SyncGroup is answered throws the answer away (3.0.12). The next one joins
-    anew, or, where the join was for new metadata, takes itself for joined and stays without partitions.
+    A poll whose time ends before its SyncGroup is answered throws the answer away (3.0.12). The next one
+    joins anew, or, where the join was for new metadata, takes itself for joined and has no partitions.
     """
     coordinator = consumer._coordinator
     if coordinator._join_task is not None:
