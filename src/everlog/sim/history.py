@@ -185,6 +185,8 @@ class Promises:
     ticks_per_ms: int = 1
     """How many units of an operation's time make a millisecond."""
     pipelines: tuple[Pipeline, ...] = ()
+    at_least_once: tuple[str, ...] = ()
+    """Groups that hand every record to a member before they commit it; their polls say whose they are."""
     total: int | None = None
     """What the amounts of every `balances` operation must come to."""
     longest_silence_ms: int | None = None
@@ -216,7 +218,8 @@ def read_history(path: Path) -> History:
         Pipeline(each["group"], tuple(each["sources"]), tuple(each["outputs"]))
         for each in promises.get("pipelines", ())
     )
-    promises["compacted"] = tuple(promises.get("compacted", ()))
+    for names in ("compacted", "at_least_once"):
+        promises[names] = tuple(promises.get(names, ()))
     return History(tuple(_operation(json.loads(line)) for line in rest), Promises(**promises))
 
 

@@ -49,6 +49,9 @@ class Plan:
     """Whether the topic of transactions is compacted."""
     delete_retention_ms: int
 
+    client_kills: tuple[tuple[int, int], ...] = ()
+    """When which process is killed, where clients are processes."""
+
     def __str__(self) -> str:
         faults = ", ".join(f"{what} at {at}" for at, what in self.faults) or "no faults"
         clients = (
@@ -57,7 +60,8 @@ class Plan:
             f"{self.members} {self.protocol} members, "
             f"{self.pipelines} pipelines"
         )
-        return f"seed {self.seed}: {self.crashes}; {self.weather}; {clients}; {faults}"
+        kills = "".join(f", kill of process {number} at {at}" for at, number in self.client_kills)
+        return f"seed {self.seed}: {self.crashes}; {self.weather}; {clients}; {faults}{kills}"
 
 
 def draw(seed: int) -> Plan:
@@ -86,6 +90,39 @@ def draw(seed: int) -> Plan:
         internal_segment_bytes=chance.pick((0, 0, 1_500, 6_000)),
         compacted=chance.happens(40),
         delete_retention_ms=chance.pick((100, 86_400_000)),
+    )
+
+
+def draw_clients(seed: int) -> Plan:
+    """What a seed means for the public clients.
+
+    The page cache outlives every crash: readers see records before they are durable, and no client can know
+    that what it has worked on was lost with the power.
+    """
+    chance = SimRandom(seed).fork("plan of clients")
+    load_ms = 1_500 + chance.below(3_000)
+    faults = _faults(chance, load_ms)
+    kills = chance.below(4) if chance.happens(60) else 0
+    return Plan(
+        seed=seed,
+        crashes=Crashes.KILL,
+        load_ms=load_ms,
+        weather=_weather(chance),
+        faults=faults,
+        settings=_settings(chance, Crashes.KILL),
+        segment_bytes=chance.pick((3_000, 20_000, 1 << 20)),
+        partitions=1 + chance.below(3),
+        plain_appenders=0,
+        idempotent_appenders=1 + chance.below(2),
+        transactors=0,
+        members=chance.below(4),
+        protocol=chance.pick(("classic", "consumer")),
+        pipelines=chance.below(3),
+        internal_segment_bytes=chance.pick((0, 0, 6_000)),
+        compacted=False,
+        delete_retention_ms=86_400_000,
+        client_kills=tuple(sorted((chance.below(load_ms), chance.below(100)) for _ in range(kills))),
+        readers=chance.below(3),
     )
 
 

@@ -18,9 +18,10 @@ from everlog.sim.nemesis import Nemesis
 from everlog.sim.network import Connection, Weather
 from everlog.sim.plan import Crashes, Plan, draw
 from everlog.sim.player import Player
+from everlog.sim.process import Process
 from everlog.sim.script import Script
 from everlog.sim.workloads.actor import Setting
-from everlog.sim.workloads.cast import Cast
+from everlog.sim.workloads.cast import Cast, Troupe
 
 _CALM = Weather()
 _STUCK_MS = 90_000
@@ -49,8 +50,9 @@ class Result:
 class World:
     """One run. Everything that happens is an event of its heap, and every draw comes from its seed."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, casting: Callable[[Plan, Setting, SimRandom], Troupe] = Cast) -> None:
         self.plan = plan
+        self._casting = casting
         chance = SimRandom(plan.seed)
         self.clock = SimClock()
         self.weather = _CALM
@@ -73,7 +75,7 @@ class World:
         self.host.on_recovered = self._recovered
         self.nemesis = Nemesis(self, chance.fork("nemesis"))
         self.host.kill_when_crashed = self.nemesis.crashed
-        self._players: list[Player] = []
+        self._players: list[Player | Process] = []
 
     # What others ask of it.
 
@@ -86,6 +88,18 @@ class World:
     def observe(self, frame: bytes) -> None:
         """Take bytes that arrive now into the fingerprint."""
         self.fingerprint = crc32(frame, crc32(self._now.to_bytes(8, "big"), self.fingerprint))
+
+    def now_ms(self) -> int:
+        """Milliseconds since it began."""
+        return self._now
+
+    def connect(
+        self, chance: SimRandom, on_frame: Callable[[bytes], None], on_lost: Callable[[], None]
+    ) -> Connection | None:
+        """A connection of a process to the host; None while nobody listens."""
+        if not self.host.serving:
+            return None
+        return Connection(self, self.host, lambda: self.weather, chance, on_frame, on_lost)
 
     def ticks(self) -> int:
         """The time of the history: a thousand to a millisecond, and later for each event within one."""
@@ -108,7 +122,7 @@ class World:
 
     def run(self) -> Result:
         """Run from the start to the end, and look at what came of it."""
-        cast = Cast(self.plan, self.setting, self._chance.fork("cast"))
+        cast = self._casting(self.plan, self.setting, self._chance.fork("cast"))
         self.host.start()
         self._play("setup", cast.setup())
         self._run_until(self._all_done, "making topics")
@@ -116,6 +130,7 @@ class World:
         self.recorder.promises = cast.promises()
         for name, script in cast.scripts():
             self._play(name, script)
+        self._run_programs(cast)
         self.nemesis.schedule(self.plan.faults)
         self.at(self.plan.load_ms, self._stop_clients)
         self._run_until(lambda: self._stopping, "the load")
@@ -135,6 +150,23 @@ class World:
         player = Player(name, script, self.at, connect)
         self._players.append(player)
         self.at(chance.below(20), player.start)
+
+    def _run_programs(self, cast: Troupe) -> None:
+        processes: list[Process] = []
+        for name, program in cast.programs():
+            process = Process(self, name, program, self._chance.fork(f"process {name}"))
+            processes.append(process)
+            self.at(self._chance.below(20), process.start)
+        self._players += processes
+        for delay_ms, number in self.plan.client_kills:
+            if processes:
+                self.at(delay_ms, processes[number % len(processes)].kill)
+
+    def end(self) -> None:
+        """End processes that are left, as after a failure: nothing of them is to outlive their world."""
+        for player in self._players:
+            if isinstance(player, Process):
+                player.end()
 
     def _stop_clients(self) -> None:
         self._stopping = True

@@ -1,4 +1,4 @@
-"""What must be true of every history, whoever recorded it: rows C1 to C22 of the list of invariants.
+"""What must be true of every history, whoever recorded it: rows C1 to C23 of the list of invariants.
 
 Each module looks at one family and returns the violations it found; nothing here knows a broker, a client
 or a simulator, only `everlog.sim.history`. Simulated worlds, tests of real processes and the command line
@@ -14,6 +14,7 @@ from everlog.sim.checkers import (
     cycles,
     fencing,
     groups,
+    handing,
     lookups,
     loss,
     money,
@@ -35,6 +36,7 @@ _FAMILIES: tuple[Callable[[Versions], Iterable[Violation]], ...] = (
     cycles.check,
     atomicity.check,
     groups.check,
+    handing.check,
     fencing.check,
     lookups.check,
     compaction.check,

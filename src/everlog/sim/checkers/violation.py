@@ -27,6 +27,7 @@ NAMES = {
     "C19": "wrong compaction",
     "C21": "money lost or made",
     "C22": "unavailable",
+    "C23": "committed and handed to nobody",
 }
 """C20, tiering, is missing: there is no remote storage whose bytes could differ."""
 

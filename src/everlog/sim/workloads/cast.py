@@ -1,11 +1,13 @@
 """Who takes part in a run, as its plan has it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from everlog.sim.chance import SimRandom
 from everlog.sim.history import Membership, Promises
 from everlog.sim.history import Pipeline as PipelinePromise
 from everlog.sim.plan import Plan
+from everlog.sim.process import Program
 from everlog.sim.script import Script
 from everlog.sim.workloads.actor import Setting, Topic
 from everlog.sim.workloads.appender import IdempotentAppender, PlainAppender
@@ -16,7 +18,31 @@ from everlog.sim.workloads.reader import FinalReader, Reader
 from everlog.sim.workloads.setup import Setup
 from everlog.sim.workloads.transactions import Transactor
 
-_CONSUMERS, _COPIERS = "consumers", "copiers"
+CONSUMERS, COPIERS = "consumers", "copiers"
+
+
+class Troupe(Protocol):
+    """All clients of one run: scripts that are played, and programs that run on loops of their own."""
+
+    def setup(self) -> Script[None]:
+        """Make the topics."""
+        ...
+
+    def promises(self) -> Promises:
+        """What the history is held to."""
+        ...
+
+    def scripts(self) -> Iterator[tuple[str, Script[None]]]:
+        """Scripts that work while things break."""
+        ...
+
+    def programs(self) -> Iterator[tuple[str, Callable[[], Program]]]:
+        """Programs that do so."""
+        ...
+
+    def final(self) -> Script[None]:
+        """Read everything, after all is healed."""
+        ...
 
 
 class Cast:
@@ -56,7 +82,7 @@ class Cast:
         topics, plan = self._setting.topics, self._plan
         pipelines: tuple[PipelinePromise, ...] = ()
         if plan.pipelines:
-            pipelines = (PipelinePromise(_COPIERS, topics["log"].names(), topics["out"].names()),)
+            pipelines = (PipelinePromise(COPIERS, topics["log"].names(), topics["out"].names()),)
         return Promises(
             ticks_per_ms=1000,
             pipelines=pipelines,
@@ -79,11 +105,15 @@ class Cast:
             yield name, reader.script(topic, read_committed=self._chance.happens(50))
         yield from self._transactors()
         for name in _names("member", plan.members):
-            member = GroupConsumer(name, setting, self._chance.fork(name), _CONSUMERS, log, plan.protocol)
+            member = GroupConsumer(name, setting, self._chance.fork(name), CONSUMERS, log, plan.protocol)
             yield name, member.consume()
         for name in _names("pipeline", plan.pipelines):
-            copier = Pipeline(name, setting, self._chance.fork(name), _COPIERS, log, plan.protocol)
+            copier = Pipeline(name, setting, self._chance.fork(name), COPIERS, log, plan.protocol)
             yield name, copier.process(setting.topics["out"], self._chance.pick((1, 2, 2)))
+
+    def programs(self) -> Iterator[tuple[str, Callable[[], Program]]]:
+        """None."""
+        yield from ()
 
     def _transactors(self) -> Iterator[tuple[str, Script[None]]]:
         version = self._chance.pick((1, 2, 2))
@@ -103,7 +133,7 @@ class Cast:
         wall = setting.wall()
         times = [wall - self._chance.below(10_000) for _ in range(10)]
         yield from reader.look_up(setting.topics["log"], times)
-        for group, count in ((_CONSUMERS, self._plan.members), (_COPIERS, self._plan.pipelines)):
+        for group, count in ((CONSUMERS, self._plan.members), (COPIERS, self._plan.pipelines)):
             if count:
                 topics = [setting.topics["log"]]
                 yield from fetch_committed(reader, Membership(group), topics, final=True)

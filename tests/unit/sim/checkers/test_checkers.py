@@ -1,4 +1,4 @@
-"""C1 to C22: for each a history that breaks that one and no other, and the nearest one that is sound."""
+"""C1 to C23: for each a history that breaks that one and no other, and the nearest one that is sound."""
 
 from dataclasses import replace
 
@@ -395,6 +395,22 @@ def test_c22_nothing_succeeded_for_too_long() -> None:
     assert broken(early, fault, late, promises=promised) == set()
     assert broken(early, replace(fault, end=300), late, promises=promised) == {"C22"}
     assert broken(early, late) == set()
+
+
+def test_c23_a_group_went_on_behind_what_no_member_was_given() -> None:
+    sends = (send(put("a", 0)), send(put("b", 1), at=20))
+    everything = final(got("a", 0), got("b", 1))
+    given = replace(poll(got("a", 0)), membership=Membership("g"))
+    promised = Promises(at_least_once=("g",))
+
+    assert broken(*sends, given, committed(2, 950, final=True), everything, promises=promised) == {"C23"}
+    assert broken(*sends, given, committed(1, 950, final=True), everything, promises=promised) == set()
+    # Somebody else's poll is none of the group's.
+    alone = poll(got("b", 1), process="other")
+    assert broken(*sends, given, alone, committed(2, 950, final=True), everything, promises=promised) == {
+        "C23"
+    }
+    assert broken(*sends, given, committed(2, 950, final=True), everything) == set()
 
 
 def test_every_invariant_has_a_test_here() -> None:

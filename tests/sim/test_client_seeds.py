@@ -1,0 +1,86 @@
+"""P4, P5, C2-C4: the public clients in seeded worlds, and nothing that must hold is broken.
+
+`EVERLOG_SIM_CLIENT_SEEDS` says how many; `python -m everlog.sim --workload clients --seed N` repeats one.
+"""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from everlog.client.core import surroundings
+from everlog.sim.checkers import summary
+from everlog.sim.client_world import run_client_seed
+from everlog.sim.world import Result
+
+_SEEDS = int(os.environ.get("EVERLOG_SIM_CLIENT_SEEDS", "200"))
+_CHUNK = 10
+_QUICK = 20
+
+_PROGRAM = """
+from everlog.sim.client_world import run_client_seed
+result = run_client_seed({seed})
+print(result.fingerprint, result.events, len(result.history.operations))
+"""
+
+
+def _assert_sound(result: Result) -> None:
+    found = "\n".join([summary(result.violations), *result.problems[:5]])
+    replay = f"python -m everlog.sim --workload clients --seed {result.plan.seed}"
+    assert result.sound, f"{result.plan}\n{found}\nreplay: {replay}"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(1, _QUICK + 1, _CHUNK),
+        *(pytest.param(first, marks=pytest.mark.slow) for first in range(_QUICK + 1, _SEEDS + 1, _CHUNK)),
+    ],
+)
+def test_nothing_that_must_hold_is_broken(first: int) -> None:
+    kinds: Counter[str] = Counter()
+    for seed in range(first, min(first + _CHUNK, _SEEDS + 1)):
+        result = run_client_seed(seed)
+        _assert_sound(result)
+        kinds.update(f"{operation.kind} {operation.outcome}" for operation in result.history.operations)
+
+    # A sound run proves nothing if its clients got nothing done.
+    for kind, least in {"send ok": 500, "poll ok": 100, "txn ok": 20, "txn fail": 5, "join ok": 10}.items():
+        assert kinds[kind] >= least, kinds
+
+
+@pytest.mark.parametrize("seed", [2, 4, 17])
+def test_a_seed_repeats_to_the_last_byte(seed: int) -> None:
+    first, again = run_client_seed(seed), run_client_seed(seed)
+
+    assert first.fingerprint == again.fingerprint
+    assert first.history == again.history
+    assert first.events == again.events
+
+
+@pytest.mark.timeout(120)
+def test_a_seed_means_the_same_in_another_process() -> None:
+    """No order comes from a set, whose order changes from process to process."""
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", _PROGRAM.format(seed=12)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+
+    assert told[0] == told[1] != ""
+
+
+def test_clients_outside_have_the_system_s_time_and_chance_again() -> None:
+    before = surroundings.monotonic, surroundings.time_ns, surroundings.chance
+
+    run_client_seed(3)
+
+    assert (surroundings.monotonic, surroundings.time_ns, surroundings.chance) == before
