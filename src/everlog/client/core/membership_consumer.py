@@ -42,6 +42,14 @@ Place = tuple[Uuid, int]
 """A partition by its topic's id: a topic made anew under the same name is another."""
 
 
+_FORGOTTEN = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.GROUP_ID_NOT_FOUND,  # The last member was forgotten, and the group with it.
+)
+"""Codes by which a coordinator says that we are not the member that we think we are."""
+
+
 class Phase(Enum):
     """Where a member stands; see the drawing above."""
 
@@ -133,6 +141,8 @@ class ConsumerMember:
                 self._join()
             case Phase.OUTSIDE | Phase.LOST:
                 return Rest(None)
+            case Phase.LEAVING if self._epoch < 0:
+                return Rest(None)  # Nobody counts on us any more; the application has yet to hear of it.
             case _:
                 pass
         if self._undescribed:
@@ -193,7 +203,7 @@ class ConsumerMember:
 
     def take_commit_code(self, code: ErrorCode) -> None:
         """Take in the code of a commit, which may tell that this member is none any more."""
-        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+        if code in _FORGOTTEN:
             self._lose()
 
     def to_tell(self) -> Tell | None:
@@ -296,7 +306,7 @@ class ConsumerMember:
             self._be_outside()
             return Advice.GO_ON
         match code:
-            case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.FENCED_MEMBER_EPOCH:
+            case _ if code in _FORGOTTEN:
                 self._lose()
                 return Advice.GO_ON
             case ErrorCode.FENCED_INSTANCE_ID:

@@ -31,6 +31,8 @@ GROUP = "g"
 HEARTBEAT_MS = 500
 SESSION_MS = 10_000
 METADATA_VERSION = 12
+MANY_TURNS = 500
+"""More steps than anybody has to take at one moment."""
 
 
 class Actor:
@@ -56,8 +58,8 @@ class Actor:
         """What the application was told, in order."""
         self.telling: Tell | None = None
         self.is_dead = False
-        self.rests_until: Instant | None = None
-        """Until when its last step had nothing to do; None if it may have something."""
+        self.turns = 0
+        """Steps since time last passed."""
         self._client = world.node.client()
         self._asked: Send | None = None
 
@@ -79,6 +81,8 @@ class Actor:
 
     def turn(self) -> bool:
         """Take one step, or the answer to the last; False if there is nothing to do."""
+        self.turns += 1
+        assert self.turns < MANY_TURNS, f"{self.name} does not come to rest"
         if self._asked is not None:
             return self._hear()
         step = self.member.step(self.world.now)
@@ -199,6 +203,7 @@ class GroupWorld:
             self.node.aside.run_all()
             ms -= step
             for actor in self.alive:
+                actor.turns = 0
                 while actor.turn():
                     pass
             self.check()

@@ -129,7 +129,9 @@ def test_what_moves_is_given_up_first_and_then_acknowledged_at_once() -> None:
     assert (acknowledged.member_epoch, owned(acknowledged)) == (2, [1, 2])
 
 
-@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND]
+)
 def test_a_fenced_member_has_lost_what_it_has_and_joins_anew(code: ErrorCode) -> None:
     member = settled(0, 1)
     sent(member, Instant(NOON + 5_000))
@@ -235,3 +237,15 @@ def test_a_refused_commit_may_tell_that_the_member_is_none_any_more() -> None:
     member.take_commit_code(ErrorCode.UNKNOWN_MEMBER_ID)
 
     assert poll(member) == [(Change.LOST, places(0))]
+
+
+def test_a_fenced_member_that_leaves_says_nothing_before_the_application_knows() -> None:
+    member = settled(0)
+    sent(member, Instant(NOON + 5_000))
+    member.take(refused(ErrorCode.UNKNOWN_MEMBER_ID), NOON)
+
+    member.leave()
+
+    assert member.step(Instant(NOON + 99_000)) == Rest(None)
+    assert poll(member) == [(Change.LOST, places(0))]
+    assert sent(member).member_epoch == -1
