@@ -129,7 +129,9 @@ class ConsumerMember:
         changed = (wanted, regex) != (self._topics, self._regex)
         self._topics, self._regex = wanted, regex
         if self.phase is Phase.OUTSIDE and not self.is_away:
-            self._join()
+            self.phase = (
+                Phase.LOST
+            )  # Joins as soon as the application knows of what it has lost, if anything.
         self._is_subscription_new |= changed
 
     def step(self, now: Instant) -> Step:

@@ -249,3 +249,17 @@ def test_a_fenced_member_that_leaves_says_nothing_before_the_application_knows()
     assert member.step(Instant(NOON + 99_000)) == Rest(None)
     assert poll(member) == [(Change.LOST, places(0))]
     assert sent(member).member_epoch == -1
+
+
+def test_a_member_joins_with_nothing_even_if_the_application_has_not_heard_yet() -> None:
+    member = settled(0)
+    member.step_aside()
+    sent(member)
+    member.take(ConsumerGroupHeartbeatResponse(member_epoch=-1), NOON)
+    member.leave()
+
+    member.subscribe(["u"])
+
+    assert member.step(NOON) == Rest(None)
+    assert poll(member) == [(Change.LOST, places(0))]
+    assert owned(sent(member)) == []
