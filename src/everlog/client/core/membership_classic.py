@@ -385,7 +385,7 @@ class ClassicMember:
         self._member_id = ""
         if self.phase is not Phase.LEAVING:
             return  # The application has come back meanwhile.
-        assert self.is_away or not self._owned, self._owned
+        assert self._is_lost or not self._owned, self._owned
         self.phase = Phase.OUTSIDE
         self._lead = None
         self._had = ((), NO_GENERATION)

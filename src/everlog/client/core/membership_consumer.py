@@ -344,12 +344,12 @@ class ConsumerMember:
     def _be_outside(self) -> None:
         if self.phase is not Phase.LEAVING:
             return  # The application has come back meanwhile.
-        assert self.is_away or not self._owned, self._owned
+        assert self._is_lost or not self._owned, self._owned
         self.phase = Phase.OUTSIDE
         self._epoch = NO_GENERATION
         self._undescribed = frozenset()
         if self._is_subscription_new and not self.is_away:
-            self._join()
+            self.phase = Phase.LOST  # From where it joins, once the application knows what it has lost.
 
     def _named(self, places: Iterable[Place]) -> list[TopicPartition]:
         return [TopicPartition(self._names[topic], partition) for topic, partition in places]
