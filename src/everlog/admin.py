@@ -3,23 +3,23 @@
 >>> from everlog.admin import ConfigResource, NewTopic
 """
 
-from everlog.client.core.acl_admin import (
+from everlog.client.core.admin.acls import (
     Acl,
     AclFilter,
     AclPatternType,
     AclPermission,
     AclResourceType,
 )
-from everlog.client.core.admin_choices import Election, FeatureUpgrade
-from everlog.client.core.authorized import AclOperation
-from everlog.client.core.cluster_admin import (
+from everlog.client.core.admin.authorized import AclOperation
+from everlog.client.core.admin.choices import Election, FeatureUpgrade
+from everlog.client.core.admin.cluster import (
     ClusterDescription,
     FeatureRange,
     Features,
     Quorum,
     QuorumReplica,
 )
-from everlog.client.core.config_admin import (
+from everlog.client.core.admin.configs import (
     ConfigChange,
     ConfigEntry,
     ConfigOperation,
@@ -27,13 +27,11 @@ from everlog.client.core.config_admin import (
     ConfigResourceType,
     ConfigSource,
 )
-from everlog.client.core.group_admin import Group, GroupListing, GroupMember
-from everlog.client.core.group_lag import PartitionLag
-from everlog.client.core.group_types import OffsetAndMetadata
-from everlog.client.core.log_dirs_admin import LogDir, Replica
-from everlog.client.core.metadata import Broker, Partition
-from everlog.client.core.offset_listing import ListedOffset, OffsetAt
-from everlog.client.core.offset_reset import (
+from everlog.client.core.admin.group_lag import PartitionLag
+from everlog.client.core.admin.groups import Group, GroupListing, GroupMember
+from everlog.client.core.admin.log_dirs import LogDir, Replica
+from everlog.client.core.admin.offset_listing import ListedOffset, OffsetAt
+from everlog.client.core.admin.offset_reset import (
     Move,
     ResetPlan,
     ShiftBy,
@@ -43,12 +41,19 @@ from everlog.client.core.offset_reset import (
     ToOffset,
     ToTime,
 )
-from everlog.client.core.outcomes import ItemsRefused
-from everlog.client.core.placement_admin import Reassignment
-from everlog.client.core.quota_admin import ANY, DEFAULT, QuotaEntity
-from everlog.client.core.scram_admin import ScramCredential, ScramDeletion, ScramMechanism, ScramUpsert
-from everlog.client.core.topic_admin import NewPartitions, NewTopic, TopicCreated, TopicDescription
-from everlog.client.core.txn_admin import ActiveProducer, FencedProducer, Transaction, TransactionListing
+from everlog.client.core.admin.outcomes import ItemsRefused
+from everlog.client.core.admin.placement import Reassignment
+from everlog.client.core.admin.quotas import ANY, DEFAULT, QuotaEntity
+from everlog.client.core.admin.scram_users import ScramCredential, ScramDeletion, ScramMechanism, ScramUpsert
+from everlog.client.core.admin.topics import NewPartitions, NewTopic, TopicCreated, TopicDescription
+from everlog.client.core.admin.transactions import (
+    ActiveProducer,
+    FencedProducer,
+    Transaction,
+    TransactionListing,
+)
+from everlog.client.core.group.types import OffsetAndMetadata
+from everlog.client.core.metadata import Broker, Partition
 from everlog.model.topics import TopicPartition
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import pytest
 
 from everlog import Producer
-from everlog.client.core.transactions import Transactions
+from everlog.client.core.txn.transactions import Transactions
 from tests import apache_kafka
 from tests.client.log_reading import create_topic
 from tests.client.secured_kafka import SecuredKafka

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from everlog.client.core.sasl import unsecured_token
+from everlog.client.core.security.sasl import unsecured_token
 from everlog.client.core.settings import ConnectionSettings, read_settings
 from everlog.client.drive.link import ClusterLink
 from everlog.wire.messages.alter_user_scram_credentials import (

@@ -14,7 +14,7 @@ import pytest
 
 import everlog.aio
 from everlog import ConfigError, Producer, Refused
-from everlog.client.core.partitioner import partition_of_key
+from everlog.client.core.producer.partitioner import partition_of_key
 from tests.client.conftest import NewTopic
 from tests.client.log_reading import Stored, read_log
 
@@ -412,7 +412,7 @@ def test_p1_an_empty_table_is_delivered_at_once(bootstrap: str, new_topic: NewTo
 def test_without_pyarrow_columns_say_how_to_get_it() -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from everlog.client.core.columns import chunks_to_arrow\n"
+        "from everlog.client.core.columns.columns import chunks_to_arrow\n"
         "chunks_to_arrow(())"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

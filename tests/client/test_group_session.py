@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from everlog import TopicPartition
-from everlog.client.core.consumer_settings import ConsumerSettings
+from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.settings import read_settings
 from everlog.client.drive.group import GroupSession
 from everlog.client.drive.link import ClusterLink

@@ -11,7 +11,7 @@ import pytest
 import everlog.aio
 from everlog import AssignedMember, ErrorCode, OffsetAndMetadata, RebalanceProtocol, Refused, TopicPartition
 from everlog.aio import Consumer
-from everlog.client.core.assignors import Layout
+from everlog.client.core.group.assignors import Layout
 from tests.client.conftest import NewTopic, topic_maker
 from tests.client.group_members import PATIENCE_S, WAYS, a_group, members, on_a_loop, shared, until
 from tests.client.log_writing import write

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import pytest
 
 from everlog.client.core.errors import Closed, TimedOut
-from everlog.client.core.partitioner import partition_of_key
+from everlog.client.core.producer.partitioner import partition_of_key
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ConfigError, ErrorCode, EverlogError, Refused
 from everlog.records.rows import BatchBuffer

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import pytest
 
 from everlog.client.aio.producer import Producer
-from everlog.client.core.delivery import Delivery, RecordMetadata
 from everlog.client.core.errors import Closed, TimedOut
+from everlog.client.core.producer.delivery import Delivery, RecordMetadata
 from everlog.client.sync.producer import Producer as BlockingProducer
 from everlog.model.errors import ErrorCode, EverlogError, Refused
 from tests.client.conftest import NewTopic, topic_maker

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from everlog.client.core.delivery import Delivery
 from everlog.client.core.errors import Closed, TimedOut
+from everlog.client.core.producer.delivery import Delivery
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import EverlogError
 from tests.client.conftest import NewTopic, topic_maker

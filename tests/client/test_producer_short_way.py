@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from everlog import Closed, Producer, RecordMetadata
-from everlog.client.core.delivery import Delivery
+from everlog.client.core.producer.delivery import Delivery
 from everlog.records.murmur2 import partition_of_key
 from tests.client.conftest import NewTopic
 from tests.client.log_reading import Stored, read_log

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from everlog.client.core.errors import AuthenticationFailed, TlsFailed, Unreachable
-from everlog.client.core.sasl import unsecured_token
+from everlog.client.core.security.sasl import unsecured_token
 from everlog.client.core.settings import ConnectionSettings, read_settings
 from everlog.client.drive.link import ClusterLink
 from everlog.model.errors import ErrorCode, EverlogError

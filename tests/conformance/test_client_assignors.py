@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.assignors import AssignedMember, Layout, RebalanceProtocol, hold_back_moving
-from everlog.client.core.assignors.sticky import write_had
-from everlog.client.core.assignors.table import ASSIGNORS
+from everlog.client.core.group.assignors import AssignedMember, Layout, RebalanceProtocol, hold_back_moving
+from everlog.client.core.group.assignors.sticky import write_had
+from everlog.client.core.group.assignors.table import ASSIGNORS
 from everlog.model.topics import TopicPartition
 from tests.apache_kafka import Unavailable
 from tests.conformance.clients.other_languages import java_command

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.consumer_settings import ConsumerSettings
-from everlog.client.core.producer_settings import ProducerSettings
+from everlog.client.core.consumer.settings import ConsumerSettings
+from everlog.client.core.producer.settings import ProducerSettings
 from everlog.client.core.settings import ConnectionSettings
 
 GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from everlog.client.core.errors import TransactionError
-from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
-from everlog.client.core.transactions import Stage, Transactions, Turn
+from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
+from everlog.client.core.txn.transactions import Stage, Transactions, Turn
 from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everlog.client.core.errors import TimedOut, Unreachable
-from everlog.client.core.partition_queue import PartitionQueue
-from everlog.client.core.pending_batch import PendingBatch
-from everlog.client.core.producer_identity import ProducerIdentity
-from everlog.client.core.send_plan import Fate, rule
+from everlog.client.core.producer.identity import ProducerIdentity
+from everlog.client.core.producer.partition_queue import PartitionQueue
+from everlog.client.core.producer.pending_batch import PendingBatch
+from everlog.client.core.producer.send_plan import Fate, rule
 from everlog.model.errors import ErrorCode
 from everlog.model.topics import TopicPartition
 from everlog.records.rows import BatchBuffer

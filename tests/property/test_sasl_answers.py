@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everlog.client.core.errors import AuthenticationFailed
-from everlog.client.core.sasl import carry_on, oauthbearer
-from everlog.client.core.scram import scram
+from everlog.client.core.security.sasl import carry_on, oauthbearer
+from everlog.client.core.security.scram import scram
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 FIELDS = st.one_of(

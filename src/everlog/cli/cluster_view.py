@@ -5,7 +5,7 @@ from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Fields, Report, Table
 from everlog.cli.shapes import error_shape, size_text
-from everlog.client.core.log_dirs_admin import LogDir
+from everlog.client.core.admin.log_dirs import LogDir
 
 EXAMPLES = """
 $ everlog cluster describe

@@ -10,7 +10,7 @@ from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option, dry_run_option, key_values
 from everlog.cli.output import Line, Report
 from everlog.cli.shapes import error_shape
-from everlog.client.core.config_admin import ConfigChange, ConfigOperation, ConfigResource
+from everlog.client.core.admin.configs import ConfigChange, ConfigOperation, ConfigResource
 from everlog.client.sync.admin import Admin
 from everlog.model.errors import Refused
 

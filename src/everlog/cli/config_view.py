@@ -12,7 +12,7 @@ from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Line, Report, Table
 from everlog.cli.shapes import error_shape
-from everlog.client.core.config_admin import ConfigResource, ConfigSource
+from everlog.client.core.admin.configs import ConfigResource, ConfigSource
 from everlog.model.errors import Refused
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -14,7 +14,7 @@ from everlog.cli.output import envelope
 from everlog.cli.ranges import RangeReader, open_reader, places_of, resolve_ranges
 from everlog.cli.record_format import DEFAULT_FORMAT, Formatter, compile_format
 from everlog.cli.record_lines import plain_record, record_shape
-from everlog.client.core.offset_spec import parse_offset_spec
+from everlog.client.core.consumer.offset_spec import parse_offset_spec
 from everlog.model.errors import ConfigError
 from everlog.model.ids import Timestamp
 from everlog.model.topics import TopicPartition

@@ -12,7 +12,7 @@ import click
 from everlog.cli.connect import check_reachable
 from everlog.cli.record_format import Formatter
 from everlog.cli.record_lines import plain_record
-from everlog.client.core.group_types import OffsetAndMetadata, RebalanceListener
+from everlog.client.core.group.types import OffsetAndMetadata, RebalanceListener
 from everlog.client.sync.consumer import Consumer
 from everlog.model.errors import EverlogError, Refused
 from everlog.model.topics import TopicPartition

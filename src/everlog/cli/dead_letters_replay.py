@@ -12,7 +12,7 @@ from everlog.cli.output import Block, Line, Report, Table
 from everlog.cli.progress import Progress
 from everlog.cli.shapes import counted
 from everlog.client.core.dead_letters import DeadLetter
-from everlog.client.core.delivery import Delivery
+from everlog.client.core.producer.delivery import Delivery
 from everlog.client.sync.producer import Producer
 from everlog.model.topics import TopicPartition
 

@@ -14,8 +14,8 @@ from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Line, Report, Table
 from everlog.cli.ranges import RangeReader, open_reader, places_of, resolve_ranges
 from everlog.cli.shapes import bytes_shape, counted, time_text
+from everlog.client.core.consumer.offset_spec import OffsetRange, parse_offset_spec
 from everlog.client.core.dead_letters import DeadLetter, read_dead_letter
-from everlog.client.core.offset_spec import OffsetRange, parse_offset_spec
 from everlog.model.errors import ConfigError
 from everlog.model.ids import Timestamp
 from everlog.model.topics import TopicPartition

@@ -27,8 +27,8 @@ from everlog.cli.measure import Throughput
 from everlog.cli.progress import Progress
 from everlog.cli.ranges import RangeReader, open_reader, places_of, resolve_ranges
 from everlog.cli.shapes import size_text
-from everlog.client.core.delivery import Delivery
-from everlog.client.core.offset_spec import parse_offset_spec
+from everlog.client.core.consumer.offset_spec import parse_offset_spec
+from everlog.client.core.producer.delivery import Delivery
 from everlog.model.errors import EverlogError
 from everlog.model.ids import Timestamp
 

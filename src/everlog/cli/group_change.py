@@ -8,9 +8,9 @@ from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option, confirm, dry_run_option, yes_option
 from everlog.cli.output import Line, Report
 from everlog.cli.shapes import error_shape
-from everlog.client.core.group_admin import group_refusal
-from everlog.client.core.outcomes import ItemsRefused
-from everlog.client.core.place_spec import parse_places
+from everlog.client.core.admin.groups import group_refusal
+from everlog.client.core.admin.outcomes import ItemsRefused
+from everlog.client.core.admin.place_spec import parse_places
 from everlog.client.sync.admin import Admin
 from everlog.model.errors import ConfigError, ErrorCode, Refused
 from everlog.model.topics import TopicPartition

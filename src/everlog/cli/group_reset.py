@@ -12,7 +12,7 @@ from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Cell, Line, Report, Table
 from everlog.cli.shapes import counted, error_shape
-from everlog.client.core.offset_reset import (
+from everlog.client.core.admin.offset_reset import (
     FromFile,
     Move,
     ResetPlan,
@@ -26,9 +26,9 @@ from everlog.client.core.offset_reset import (
     csv_row,
     read_csv,
 )
-from everlog.client.core.offset_spec import duration_from_text, moment_from_text
-from everlog.client.core.outcomes import ItemsRefused
-from everlog.client.core.place_spec import parse_places
+from everlog.client.core.admin.outcomes import ItemsRefused
+from everlog.client.core.admin.place_spec import parse_places
+from everlog.client.core.consumer.offset_spec import duration_from_text, moment_from_text
 from everlog.model.errors import ConfigError, Refused
 from everlog.model.ids import Timestamp
 from everlog.model.topics import TopicPartition

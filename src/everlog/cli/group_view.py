@@ -10,8 +10,8 @@ from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Cell, Fields, Line, Report, Table
 from everlog.cli.shapes import counted, error_shape, span_text
-from everlog.client.core.group_admin import STATES, TYPES, Group, GroupMember
-from everlog.client.core.group_lag import PartitionLag
+from everlog.client.core.admin.group_lag import PartitionLag
+from everlog.client.core.admin.groups import STATES, TYPES, Group, GroupMember
 from everlog.model.errors import Refused
 from everlog.model.topics import TopicPartition
 

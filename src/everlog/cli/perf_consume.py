@@ -15,8 +15,8 @@ from everlog.cli.output import Fields, Report
 from everlog.cli.perf_produce import summary
 from everlog.cli.progress import Progress
 from everlog.cli.ranges import RangeReader, open_reader, places_of, resolve_ranges
-from everlog.client.core.chunks import Chunk
-from everlog.client.core.offset_spec import parse_offset_spec
+from everlog.client.core.consumer.chunks import Chunk
+from everlog.client.core.consumer.offset_spec import parse_offset_spec
 from everlog.model.errors import ConfigError
 from everlog.model.ids import Timestamp
 

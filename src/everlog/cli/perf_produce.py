@@ -16,7 +16,7 @@ from everlog.cli.options import acks_option, bootstrap_option, codec_option
 from everlog.cli.output import Fields, Report
 from everlog.cli.progress import Progress
 from everlog.cli.shapes import counted
-from everlog.client.core.delivery import RecordMetadata
+from everlog.client.core.producer.delivery import RecordMetadata
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.records.compression import Codec

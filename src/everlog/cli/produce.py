@@ -17,9 +17,9 @@ from everlog.cli.options import acks_option, bootstrap_option, codec_option
 from everlog.cli.output import Block, Line, Report, Table
 from everlog.cli.record_lines import LineReader, read_json_record, text_reader
 from everlog.cli.shapes import counted
-from everlog.client.core.delivery import RecordMetadata
-from everlog.client.core.offset_spec import AtTime, parse_offset_spec
-from everlog.client.core.producer_settings import ACKS_ALL
+from everlog.client.core.consumer.offset_spec import AtTime, parse_offset_spec
+from everlog.client.core.producer.delivery import RecordMetadata
+from everlog.client.core.producer.settings import ACKS_ALL
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ConfigError, EverlogError
 from everlog.model.ids import Timestamp

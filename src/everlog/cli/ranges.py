@@ -4,10 +4,10 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Unpack
 
-from everlog.client.core.chunks import Chunk
-from everlog.client.core.consumer_settings import ConsumerOptions
-from everlog.client.core.offset_listing import OffsetAt
-from everlog.client.core.offset_spec import BeforeEnd, OffsetRange, OffsetSpec, resolve
+from everlog.client.core.admin.offset_listing import OffsetAt
+from everlog.client.core.consumer.chunks import Chunk
+from everlog.client.core.consumer.offset_spec import BeforeEnd, OffsetRange, OffsetSpec, resolve
+from everlog.client.core.consumer.settings import ConsumerOptions
 from everlog.client.sync.admin import Admin
 from everlog.client.sync.consumer import Consumer
 from everlog.model.errors import ConfigError

@@ -9,9 +9,9 @@ from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option, confirm, dry_run_option, key_values, yes_option
 from everlog.cli.output import Line, Report
 from everlog.cli.shapes import error_shape
-from everlog.client.core.config_admin import ConfigResource
-from everlog.client.core.outcomes import ItemsRefused
-from everlog.client.core.topic_admin import BROKER_DEFAULT, NewTopic, TopicCreated
+from everlog.client.core.admin.configs import ConfigResource
+from everlog.client.core.admin.outcomes import ItemsRefused
+from everlog.client.core.admin.topics import BROKER_DEFAULT, NewTopic, TopicCreated
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import NO_UUID, uuid_text
 

@@ -8,11 +8,11 @@ from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Fields, Line, Report, Table
 from everlog.cli.shapes import error_shape
-from everlog.client.core.config_admin import ConfigResource, ConfigSource
+from everlog.client.core.admin.configs import ConfigResource, ConfigSource
+from everlog.client.core.admin.offset_listing import OffsetAt
+from everlog.client.core.admin.outcomes import ItemsRefused
+from everlog.client.core.admin.topics import TopicDescription
 from everlog.client.core.metadata import Partition
-from everlog.client.core.offset_listing import OffsetAt
-from everlog.client.core.outcomes import ItemsRefused
-from everlog.client.core.topic_admin import TopicDescription
 from everlog.client.sync.admin import Admin
 from everlog.model.errors import Refused
 from everlog.model.ids import uuid_text

@@ -8,8 +8,8 @@ from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option, confirm, dry_run_option, yes_option
 from everlog.cli.output import Line, Report
 from everlog.cli.shapes import error_shape
+from everlog.client.core.admin.transactions import ONGOING, ActiveProducer
 from everlog.client.core.errors import refusal
-from everlog.client.core.txn_admin import ONGOING, ActiveProducer
 from everlog.client.sync.admin import Admin
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition

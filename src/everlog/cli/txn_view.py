@@ -11,9 +11,9 @@ from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Fields, Line, Report, Table
 from everlog.cli.progress import Progress
 from everlog.cli.shapes import error_shape, span_text, time_text
-from everlog.client.core.offset_spec import duration_from_text
-from everlog.client.core.place_spec import parse_places
-from everlog.client.core.txn_admin import STATES, ActiveProducer
+from everlog.client.core.admin.place_spec import parse_places
+from everlog.client.core.admin.transactions import STATES, ActiveProducer
+from everlog.client.core.consumer.offset_spec import duration_from_text
 from everlog.client.sync.admin import Admin
 from everlog.model.errors import ConfigError, Refused
 from everlog.model.topics import TopicPartition

@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from everlog.client.core.assignors import AssignedMember, Assignor, RebalanceProtocol
-    from everlog.client.core.consumer_errors import (
+    from everlog.client.core.admin.outcomes import ItemsRefused
+    from everlog.client.core.admin.topics import NewTopic
+    from everlog.client.core.consumer.errors import (
         DeserializationError,
         LogTruncated,
         Misused,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         OffsetsNeeded,
         Woken,
     )
-    from everlog.client.core.delivery import BatchMetadata, BulkDelivery, Delivery, RecordMetadata
     from everlog.client.core.errors import (
         AuthenticationFailed,
         Closed,
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
         Unreachable,
         Unsupported,
     )
-    from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata, RebalanceListener
-    from everlog.client.core.outcomes import ItemsRefused
-    from everlog.client.core.topic_admin import NewTopic
+    from everlog.client.core.group.assignors import AssignedMember, Assignor, RebalanceProtocol
+    from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata, RebalanceListener
+    from everlog.client.core.producer.delivery import BatchMetadata, BulkDelivery, Delivery, RecordMetadata
     from everlog.client.sync.admin import Admin
     from everlog.client.sync.consumer import Consumer
     from everlog.client.sync.dead_letters import DeadLetters
@@ -91,34 +91,34 @@ __all__ = [
 # Loaded when it is first used: the command line and the broker need a few of these modules, not all.
 _HOMES = {
     "Admin": "everlog.client.sync.admin",
-    "AssignedMember": "everlog.client.core.assignors",
-    "Assignor": "everlog.client.core.assignors",
+    "AssignedMember": "everlog.client.core.group.assignors",
+    "Assignor": "everlog.client.core.group.assignors",
     "AuthenticationFailed": "everlog.client.core.errors",
-    "BatchMetadata": "everlog.client.core.delivery",
-    "BulkDelivery": "everlog.client.core.delivery",
+    "BatchMetadata": "everlog.client.core.producer.delivery",
+    "BulkDelivery": "everlog.client.core.producer.delivery",
     "Closed": "everlog.client.core.errors",
     "ConfigError": "everlog.model.errors",
     "Consumer": "everlog.client.sync.consumer",
     "ConsumerRecord": "everlog.records.rows",
     "DeadLetters": "everlog.client.sync.dead_letters",
-    "Delivery": "everlog.client.core.delivery",
-    "DeserializationError": "everlog.client.core.consumer_errors",
+    "Delivery": "everlog.client.core.producer.delivery",
+    "DeserializationError": "everlog.client.core.consumer.errors",
     "ErrorCode": "everlog.model.errors",
     "EverlogError": "everlog.model.errors",
     "Fenced": "everlog.client.core.errors",
-    "GroupMetadata": "everlog.client.core.group_types",
-    "ItemsRefused": "everlog.client.core.outcomes",
-    "LogTruncated": "everlog.client.core.consumer_errors",
-    "Misused": "everlog.client.core.consumer_errors",
-    "NewTopic": "everlog.client.core.topic_admin",
-    "NoOffset": "everlog.client.core.consumer_errors",
-    "OffsetAndMetadata": "everlog.client.core.group_types",
-    "OffsetOutOfRange": "everlog.client.core.consumer_errors",
-    "OffsetsNeeded": "everlog.client.core.consumer_errors",
+    "GroupMetadata": "everlog.client.core.group.types",
+    "ItemsRefused": "everlog.client.core.admin.outcomes",
+    "LogTruncated": "everlog.client.core.consumer.errors",
+    "Misused": "everlog.client.core.consumer.errors",
+    "NewTopic": "everlog.client.core.admin.topics",
+    "NoOffset": "everlog.client.core.consumer.errors",
+    "OffsetAndMetadata": "everlog.client.core.group.types",
+    "OffsetOutOfRange": "everlog.client.core.consumer.errors",
+    "OffsetsNeeded": "everlog.client.core.consumer.errors",
     "Producer": "everlog.client.sync.producer",
-    "RebalanceListener": "everlog.client.core.group_types",
-    "RebalanceProtocol": "everlog.client.core.assignors",
-    "RecordMetadata": "everlog.client.core.delivery",
+    "RebalanceListener": "everlog.client.core.group.types",
+    "RebalanceProtocol": "everlog.client.core.group.assignors",
+    "RecordMetadata": "everlog.client.core.producer.delivery",
     "Refused": "everlog.model.errors",
     "TimedOut": "everlog.client.core.errors",
     "TlsFailed": "everlog.client.core.errors",
@@ -129,7 +129,7 @@ _HOMES = {
     "TransactionMisused": "everlog.client.core.errors",
     "Unreachable": "everlog.client.core.errors",
     "Unsupported": "everlog.client.core.errors",
-    "Woken": "everlog.client.core.consumer_errors",
+    "Woken": "everlog.client.core.consumer.errors",
 }
 
 

@@ -195,8 +195,8 @@ def whole_batches(buffer: Buffer) -> Iterator[BatchView]:
     while end - position >= HEADER_BYTES:
         length = _OFFSET_LENGTH.unpack_from(view, position)[1]
         behind = position + length + LENGTH_OVERHEAD
-        if MIN_BATCH_LENGTH <= length and behind > end:
+        if length >= MIN_BATCH_LENGTH and behind > end:
             return
         # A consumer comes here for each batch: what is known to be right is not checked again.
-        yield BatchView(view[position:behind]) if MIN_BATCH_LENGTH <= length else batch_at(view, position)
+        yield BatchView(view[position:behind]) if length >= MIN_BATCH_LENGTH else batch_at(view, position)
         position = behind

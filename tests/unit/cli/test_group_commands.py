@@ -6,9 +6,9 @@ import pytest
 
 from everlog.cli.group_view import group_shape, lag_table, members_table
 from everlog.cli.shapes import span_text
-from everlog.client.core.group_admin import Group, GroupMember
-from everlog.client.core.group_lag import PartitionLag
-from everlog.client.core.group_types import OffsetAndMetadata
+from everlog.client.core.admin.group_lag import PartitionLag
+from everlog.client.core.admin.groups import Group, GroupMember
+from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.client.core.metadata import Broker
 from everlog.model.ids import Offset
 from everlog.model.topics import TopicPartition

@@ -12,7 +12,7 @@ from everlog.client.aio.admin_configs import ConfigCalls
 from everlog.client.aio.admin_group_offsets import GroupOffsetCalls
 from everlog.client.aio.admin_security import SecurityCalls
 from everlog.client.aio.admin_txns import TransactionCalls
-from everlog.client.core.admin_settings import AdminOptions, AdminSettings
+from everlog.client.core.admin.settings import AdminOptions, AdminSettings
 from everlog.client.core.settings import read_settings
 
 

@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from everlog.client.aio.admin_desk import AdminDesk
-from everlog.client.core.admin_choices import Election, FeatureUpgrade
+from everlog.client.core.admin.choices import Election, FeatureUpgrade
+from everlog.client.core.admin.outcomes import all_done
 from everlog.client.core.errors import Unreachable, refusal
-from everlog.client.core.outcomes import all_done
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from everlog.client.core.cluster_admin import ClusterDescription, Features, Quorum
-    from everlog.client.core.log_dirs_admin import LogDir, Replica
-    from everlog.client.core.placement_admin import Reassignment
+    from everlog.client.core.admin.cluster import ClusterDescription, Features, Quorum
+    from everlog.client.core.admin.log_dirs import LogDir, Replica
+    from everlog.client.core.admin.placement import Reassignment
     from everlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 
@@ -27,7 +27,7 @@ class ClusterCalls(AdminDesk):
         self, *, authorized_operations: bool = False, include_fenced_brokers: bool = False
     ) -> ClusterDescription:
         """The cluster's id, its controller and its brokers."""
-        from everlog.client.core.cluster_admin import read_cluster
+        from everlog.client.core.admin.cluster import read_cluster
         from everlog.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
         request = DescribeClusterRequest(
@@ -38,7 +38,7 @@ class ClusterCalls(AdminDesk):
 
     async def describe_features(self) -> Features:
         """The level of each feature, such as `metadata.version`, and what a broker could do."""
-        from everlog.client.core.cluster_admin import read_features
+        from everlog.client.core.admin.cluster import read_features
         from everlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
         request = ApiVersionsRequest(client_software_name="everlog", client_software_version="admin")
@@ -52,7 +52,7 @@ class ClusterCalls(AdminDesk):
         validate_only: bool = False,
     ) -> None:
         """Give features other levels; a lower one needs `upgrade` to say that a downgrade is meant."""
-        from everlog.client.core.cluster_admin import read_features_updated, update_features_request
+        from everlog.client.core.admin.cluster import read_features_updated, update_features_request
         from everlog.wire.messages.update_features import UpdateFeaturesResponse
 
         request = update_features_request(levels, upgrade, self._timeout_ms, validate_only=validate_only)
@@ -63,14 +63,14 @@ class ClusterCalls(AdminDesk):
 
     async def describe_quorum(self) -> Quorum:
         """The quorum of the metadata log: its leader, voters and observers, and how far each is."""
-        from everlog.client.core.cluster_admin import describe_quorum_request, read_quorum
+        from everlog.client.core.admin.cluster import describe_quorum_request, read_quorum
         from everlog.wire.messages.describe_quorum import DescribeQuorumResponse
 
         return await self._ask(describe_quorum_request(), DescribeQuorumResponse, read_quorum)
 
     async def unregister_broker(self, node_id: int) -> None:
         """Forget a broker that is gone for good."""
-        from everlog.client.core.cluster_admin import read_unregistered
+        from everlog.client.core.admin.cluster import read_unregistered
         from everlog.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
         await self._ask(
@@ -83,7 +83,7 @@ class ClusterCalls(AdminDesk):
         self, brokers: Collection[int] | None = None, places: Collection[TopicPartition] | None = None
     ) -> list[LogDir]:
         """The log directories of some brokers or of all, with the size of each partition or of some."""
-        from everlog.client.core.log_dirs_admin import describe_log_dirs_request, read_log_dirs
+        from everlog.client.core.admin.log_dirs import describe_log_dirs_request, read_log_dirs
         from everlog.wire.messages.describe_log_dirs import DescribeLogDirsResponse
 
         request = describe_log_dirs_request(places)
@@ -94,7 +94,7 @@ class ClusterCalls(AdminDesk):
         return [entry for each in await asyncio.gather(*asked) for entry in each]
 
     async def _log_dirs_of(self, node: int, request: DescribeLogDirsRequest) -> list[LogDir]:
-        from everlog.client.core.log_dirs_admin import read_log_dirs
+        from everlog.client.core.admin.log_dirs import read_log_dirs
         from everlog.wire.messages.describe_log_dirs import DescribeLogDirsResponse
 
         return await self._ask(
@@ -103,7 +103,7 @@ class ClusterCalls(AdminDesk):
 
     async def alter_replica_log_dirs(self, paths: Mapping[Replica, str]) -> None:
         """Have brokers move copies of partitions to other log directories; they go on after it returns."""
-        from everlog.client.core.log_dirs_admin import (
+        from everlog.client.core.admin.log_dirs import (
             Replica,
             alter_replica_log_dirs_request,
             read_replicas_moved,
@@ -140,7 +140,7 @@ class ClusterCalls(AdminDesk):
 
         It returns when the moves are under way: `list_partition_reassignments` tells which still are.
         """
-        from everlog.client.core.placement_admin import read_reassigned, reassign_request
+        from everlog.client.core.admin.placement import read_reassigned, reassign_request
         from everlog.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
 
         await self._each_at_any(
@@ -154,7 +154,7 @@ class ClusterCalls(AdminDesk):
         self, places: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """The partitions that are moving now, of some or of all."""
-        from everlog.client.core.placement_admin import list_reassignments_request, read_reassignments
+        from everlog.client.core.admin.placement import list_reassignments_request, read_reassignments
         from everlog.wire.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
 
         request = list_reassignments_request(places, self._timeout_ms)
@@ -168,7 +168,7 @@ class ClusterCalls(AdminDesk):
         True for each partition that got a new one, False where the one it had is right; without `places`
         only the former are told.
         """
-        from everlog.client.core.placement_admin import elect_leaders_request, read_elections
+        from everlog.client.core.admin.placement import elect_leaders_request, read_elections
         from everlog.wire.messages.elect_leaders import ElectLeadersResponse
 
         if places is None:

@@ -11,7 +11,7 @@ from everlog.model.errors import Refused
 from everlog.wire.message import Message
 
 if TYPE_CHECKING:
-    from everlog.client.core.config_admin import (
+    from everlog.client.core.admin.configs import (
         ConfigChanges,
         ConfigEntry,
         ConfigResource,
@@ -34,7 +34,7 @@ class ConfigCalls(AdminDesk):
         synonyms: bool = False,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """The settings of each resource by name, all or those named by `keys`."""
-        from everlog.client.core.config_admin import describe_configs_request, read_configs
+        from everlog.client.core.admin.configs import describe_configs_request, read_configs
         from everlog.wire.messages.describe_configs import DescribeConfigsResponse
 
         return await self._each_where_it_lives(
@@ -55,7 +55,7 @@ class ConfigCalls(AdminDesk):
 
         None as the value is back to the default. Lists can be added to with `ConfigChange`s.
         """
-        from everlog.client.core.config_admin import alter_configs_request, changes_of, read_altered
+        from everlog.client.core.admin.configs import alter_configs_request, changes_of, read_altered
         from everlog.wire.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
 
         wanted = {resource: changes_of(entries) for resource, entries in changes.items()}
@@ -70,7 +70,7 @@ class ConfigCalls(AdminDesk):
 
     async def list_config_resources(self, kinds: Iterable[ConfigResourceType] = ()) -> list[ConfigResource]:
         """What has settings: all of it, or of some kinds only."""
-        from everlog.client.core.config_admin import list_config_resources_request, read_config_resources
+        from everlog.client.core.admin.configs import list_config_resources_request, read_config_resources
         from everlog.wire.messages.list_config_resources import ListConfigResourcesResponse
 
         request = list_config_resources_request(kinds)

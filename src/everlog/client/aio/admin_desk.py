@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from typing import TypeVar
 
-from everlog.client.core.admin_settings import AdminSettings
+from everlog.client.core.admin.outcomes import all_done, may_pass
+from everlog.client.core.admin.settings import AdminSettings
 from everlog.client.core.coordinators import CoordinatorKind
 from everlog.client.core.errors import TimedOut, refusal
 from everlog.client.core.metadata import Broker
-from everlog.client.core.outcomes import all_done, may_pass
 from everlog.client.drive.link import ClusterLink
 from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.model.topics import TopicPartition

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from everlog.client.aio.admin_groups import GroupCalls
 from everlog.client.aio.admin_topics import TopicCalls
+from everlog.client.core.admin.offset_listing import OffsetAt
+from everlog.client.core.admin.outcomes import all_done
 from everlog.client.core.coordinators import CoordinatorKind
-from everlog.client.core.group_types import OffsetAndMetadata
-from everlog.client.core.offset_listing import OffsetAt
-from everlog.client.core.outcomes import all_done
+from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.model.errors import ConfigError, ErrorCode, EverlogError, Refused
 from everlog.model.ids import Offset, Timestamp
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from everlog.client.core.group_admin import Group
-    from everlog.client.core.group_lag import FirstTimestamps, PartitionLag
-    from everlog.client.core.offset_reset import ResetPlan, Target
-    from everlog.client.core.offset_spec import OffsetRange
+    from everlog.client.core.admin.group_lag import FirstTimestamps, PartitionLag
+    from everlog.client.core.admin.groups import Group
+    from everlog.client.core.admin.offset_reset import ResetPlan, Target
+    from everlog.client.core.consumer.offset_spec import OffsetRange
 
 _GROUP = CoordinatorKind.GROUP
 
@@ -40,7 +40,7 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
 
         With `require_stable` offsets that an open transaction may still change are waited for.
         """
-        from everlog.client.core.group_offsets import (
+        from everlog.client.core.group.offsets import (
             LAST_VERSION_BY_NAME,
             fetch_offsets_request,
             offset_fetch_codes,
@@ -66,7 +66,7 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
         self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
     ) -> None:
         """Commit offsets for a group without members; a group that does not exist yet is made."""
-        from everlog.client.core.group_offsets import (
+        from everlog.client.core.group.offsets import (
             LAST_VERSION_BY_NAME,
             commit_offsets_request,
             offset_commit_codes,
@@ -90,7 +90,7 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
 
     async def delete_group_offsets(self, group_id: str, places: Iterable[TopicPartition]) -> None:
         """Delete committed offsets of partitions that the group does not read now."""
-        from everlog.client.core.group_offsets import (
+        from everlog.client.core.group.offsets import (
             delete_offsets_request,
             offset_delete_codes,
             read_deleted_offsets,
@@ -108,7 +108,7 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
 
     async def group_lag(self, group: str | Group) -> list[PartitionLag]:
         """How far a group is in each partition that it has committed or been given, in records and time."""
-        from everlog.client.core.group_lag import PartitionLag, age_ms, owners, unread_ranges
+        from everlog.client.core.admin.group_lag import PartitionLag, age_ms, owners, unread_ranges
 
         described = await self.describe_group(group) if isinstance(group, str) else group
         committed = await self.list_group_offsets(described.group_id)
@@ -155,8 +155,8 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
     async def _plan_reset(
         self, group_id: str, target: Target, topics: Mapping[str, Collection[int] | None] | None
     ) -> ResetPlan:
-        from everlog.client.core.group_admin import group_refusal
-        from everlog.client.core.offset_reset import Found, ResetPlan, ToTime, plan_move
+        from everlog.client.core.admin.groups import group_refusal
+        from everlog.client.core.admin.offset_reset import Found, ResetPlan, ToTime, plan_move
 
         group = await self._group_if_any(group_id)
         if group is not None and group.is_active:
@@ -191,7 +191,7 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
         topics: Mapping[str, Collection[int] | None] | None,
         committed: Mapping[TopicPartition, OffsetAndMetadata],
     ) -> list[TopicPartition]:
-        from everlog.client.core.offset_reset import FromFile
+        from everlog.client.core.admin.offset_reset import FromFile
 
         wanted = topics
         if wanted is None:
@@ -235,7 +235,7 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
 
         A partition whose record could not be had in time is absent: lag is worth showing without it.
         """
-        from everlog.client.core.group_lag import FirstTimestamps
+        from everlog.client.core.admin.group_lag import FirstTimestamps
 
         search = FirstTimestamps(ranges)
         loop = asyncio.get_running_loop()
@@ -254,8 +254,8 @@ class GroupOffsetCalls(GroupCalls, TopicCalls):
 
     async def _search_once(self, search: FirstTimestamps) -> bool:
         """Ask every leader once; False if the picture of the cluster is stale."""
-        from everlog.client.core.fetch_plan import FIRST_VERSION_BY_ID
-        from everlog.client.core.group_lag import ONE_RECORD
+        from everlog.client.core.admin.group_lag import ONE_RECORD
+        from everlog.client.core.consumer.fetch_plan import FIRST_VERSION_BY_ID
         from everlog.wire.messages.fetch import FetchResponse
 
         planned = search.requests(self._link.view)

@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from everlog.client.aio.admin_desk import AdminDesk
+from everlog.client.core.admin.outcomes import all_done
 from everlog.client.core.coordinators import CoordinatorKind
 from everlog.client.core.errors import refusal
-from everlog.client.core.outcomes import all_done
 from everlog.model.errors import ErrorCode, Refused
 from everlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from everlog.client.core.group_admin import Group, GroupListing
+    from everlog.client.core.admin.groups import Group, GroupListing
 
 Result = TypeVar("Result")
 
@@ -28,7 +28,7 @@ class GroupCalls(AdminDesk):
         self, *, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[GroupListing]:
         """The groups of all brokers, by name; all, or those of some states and types."""
-        from everlog.client.core.group_admin import list_groups_request, read_listed
+        from everlog.client.core.admin.groups import list_groups_request, read_listed
         from everlog.wire.messages.list_groups import ListGroupsResponse
 
         found = await self._at_all_brokers(
@@ -38,7 +38,7 @@ class GroupCalls(AdminDesk):
 
     async def describe_group(self, group_id: str) -> Group:
         """A group of either protocol; Refused with GROUP_ID_NOT_FOUND if there is none of that name."""
-        from everlog.client.core.group_admin import (
+        from everlog.client.core.admin.groups import (
             describe_classic_group_request,
             describe_consumer_group_request,
             read_classic_group,
@@ -84,7 +84,7 @@ class GroupCalls(AdminDesk):
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups without members, and all offsets that they have committed."""
-        from everlog.client.core.group_admin import delete_group_request, read_group_deleted
+        from everlog.client.core.admin.groups import delete_group_request, read_group_deleted
         from everlog.wire.messages.delete_groups import DeleteGroupsResponse
 
         async def one(group_id: str) -> Refused | None:
@@ -113,7 +113,7 @@ class GroupCalls(AdminDesk):
         Returns whom it has removed. A member that still runs joins again; one that is dead, or static and
         stopped, gives its partitions to the others at once instead of after its session's time-out.
         """
-        from everlog.client.core.group_admin import read_members_removed, remove_members_request
+        from everlog.client.core.admin.groups import read_members_removed, remove_members_request
         from everlog.wire.messages.leave_group import LeaveGroupResponse
 
         group = await self.describe_group(group_id)

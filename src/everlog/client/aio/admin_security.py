@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from everlog.client.aio.admin_desk import AdminDesk
-from everlog.client.core.outcomes import ItemsRefused, all_done
+from everlog.client.core.admin.outcomes import ItemsRefused, all_done
 from everlog.model.errors import Refused
 
 if TYPE_CHECKING:
-    from everlog.client.core.acl_admin import Acl, AclFilter
-    from everlog.client.core.quota_admin import QuotaEntity
-    from everlog.client.core.scram_admin import ScramCredential, ScramDeletion, ScramUpsert
+    from everlog.client.core.admin.acls import Acl, AclFilter
+    from everlog.client.core.admin.quotas import QuotaEntity
+    from everlog.client.core.admin.scram_users import ScramCredential, ScramDeletion, ScramUpsert
 
 
 class SecurityCalls(AdminDesk):
@@ -21,7 +21,7 @@ class SecurityCalls(AdminDesk):
 
     async def create_acls(self, acls: Iterable[Acl]) -> None:
         """Add rules; one that is there already is no error."""
-        from everlog.client.core.acl_admin import create_acls_request, read_acls_created
+        from everlog.client.core.admin.acls import create_acls_request, read_acls_created
         from everlog.wire.messages.create_acls import CreateAclsResponse
 
         async def ask(left: Sequence[Acl], limit: float) -> Mapping[Acl, Refused | None]:
@@ -32,7 +32,7 @@ class SecurityCalls(AdminDesk):
 
     async def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
         """The rules that match, or all of them."""
-        from everlog.client.core.acl_admin import AclFilter, describe_acls_request, read_acls
+        from everlog.client.core.admin.acls import AclFilter, describe_acls_request, read_acls
         from everlog.wire.messages.describe_acls import DescribeAclsResponse
 
         request = describe_acls_request(wanted or AclFilter())
@@ -40,7 +40,7 @@ class SecurityCalls(AdminDesk):
 
     async def delete_acls(self, filters: Iterable[AclFilter]) -> dict[AclFilter, list[Acl]]:
         """Delete all rules that match any of the filters; returns what each has deleted."""
-        from everlog.client.core.acl_admin import delete_acls_request, read_acls_deleted
+        from everlog.client.core.admin.acls import delete_acls_request, read_acls_deleted
         from everlog.wire.messages.delete_acls import DeleteAclsResponse
 
         async def ask(left: Sequence[AclFilter], limit: float) -> Mapping[AclFilter, list[Acl] | Refused]:
@@ -53,7 +53,7 @@ class SecurityCalls(AdminDesk):
         self, users: Iterable[str] | None = None
     ) -> dict[str, Sequence[ScramCredential]]:
         """The mechanisms and iterations of users' credentials, of some users or of all; never the secrets."""
-        from everlog.client.core.scram_admin import describe_scram_request, read_scram_users
+        from everlog.client.core.admin.scram_users import describe_scram_request, read_scram_users
         from everlog.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResponse
 
         if users is None:
@@ -67,7 +67,7 @@ class SecurityCalls(AdminDesk):
 
     async def alter_scram_users(self, changes: Iterable[ScramUpsert | ScramDeletion]) -> None:
         """Set and delete credentials of users. Passwords are salted and hashed here and do not leave."""
-        from everlog.client.core.scram_admin import SALT_BYTES, ScramUpsert, once_a_user
+        from everlog.client.core.admin.scram_users import SALT_BYTES, ScramUpsert, once_a_user
 
         wanted = list(changes)
         salts = {
@@ -86,7 +86,7 @@ class SecurityCalls(AdminDesk):
     async def _alter_scram_lot(
         self, lot: Mapping[str, ScramUpsert | ScramDeletion], salts: Mapping[ScramUpsert, bytes]
     ) -> None:
-        from everlog.client.core.scram_admin import alter_scram_request, read_scram_altered
+        from everlog.client.core.admin.scram_users import alter_scram_request, read_scram_altered
         from everlog.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsResponse
 
         await self._each_at_any(
@@ -103,7 +103,7 @@ class SecurityCalls(AdminDesk):
 
         A part may be `ANY` or `DEFAULT`. With `strict` entities with other parts as well are left out.
         """
-        from everlog.client.core.quota_admin import QuotaEntity, describe_quotas_request, read_quotas
+        from everlog.client.core.admin.quotas import QuotaEntity, describe_quotas_request, read_quotas
         from everlog.wire.messages.describe_client_quotas import DescribeClientQuotasResponse
 
         request = describe_quotas_request(wanted or QuotaEntity(), strict=strict)
@@ -116,7 +116,7 @@ class SecurityCalls(AdminDesk):
         validate_only: bool = False,
     ) -> None:
         """Set quotas of entities by key, such as `producer_byte_rate`; None takes one away."""
-        from everlog.client.core.quota_admin import alter_quotas_request, read_quotas_altered
+        from everlog.client.core.admin.quotas import alter_quotas_request, read_quotas_altered
         from everlog.wire.messages.alter_client_quotas import AlterClientQuotasResponse
 
         await self._each_at_any(

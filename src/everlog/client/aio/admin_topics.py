@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from everlog.client.aio.admin_desk import AdminDesk
-from everlog.client.core.offset_listing import ListedOffset, OffsetAt, listing_request, read_listing
-from everlog.client.core.outcomes import ItemsRefused
-from everlog.client.core.topic_admin import (
+from everlog.client.core.admin.offset_listing import ListedOffset, OffsetAt, listing_request, read_listing
+from everlog.client.core.admin.outcomes import ItemsRefused
+from everlog.client.core.admin.topics import (
     BROKER_DEFAULT,
     NewPartitions,
     NewTopic,

@@ -8,14 +8,19 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from everlog.client.aio.admin_desk import AdminDesk
+from everlog.client.core.admin.outcomes import all_done
 from everlog.client.core.coordinators import CoordinatorKind
 from everlog.client.core.errors import refusal
-from everlog.client.core.outcomes import all_done
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from everlog.client.core.txn_admin import ActiveProducer, FencedProducer, Transaction, TransactionListing
+    from everlog.client.core.admin.transactions import (
+        ActiveProducer,
+        FencedProducer,
+        Transaction,
+        TransactionListing,
+    )
 
 _TRANSACTION = CoordinatorKind.TRANSACTION
 
@@ -31,7 +36,7 @@ class TransactionCalls(AdminDesk):
         longer_than_ms: int | None = None,
     ) -> list[TransactionListing]:
         """The transactional ids of all brokers, by name; all, or those that pass every filter given."""
-        from everlog.client.core.txn_admin import (
+        from everlog.client.core.admin.transactions import (
             NO_FILTER,
             list_transactions_request,
             read_listed_transactions,
@@ -48,7 +53,7 @@ class TransactionCalls(AdminDesk):
 
     async def describe_transaction(self, transactional_id: str) -> Transaction:
         """A transactional id; Refused with TRANSACTIONAL_ID_NOT_FOUND if there is none of that name."""
-        from everlog.client.core.txn_admin import describe_transaction_request, read_transaction
+        from everlog.client.core.admin.transactions import describe_transaction_request, read_transaction
         from everlog.wire.messages.describe_transactions import DescribeTransactionsResponse
 
         answer = await self._at_coordinator(
@@ -77,7 +82,7 @@ class TransactionCalls(AdminDesk):
 
     async def fence_producer(self, transactional_id: str) -> FencedProducer:
         """Abort what a transactional id has open and shut its producer out; returns once that is done."""
-        from everlog.client.core.txn_admin import fence_request, read_fenced
+        from everlog.client.core.admin.transactions import fence_request, read_fenced
         from everlog.wire.messages.init_producer_id import InitProducerIdResponse
 
         transaction = await self.describe_transaction(transactional_id)
@@ -94,7 +99,7 @@ class TransactionCalls(AdminDesk):
         self, places: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Sequence[ActiveProducer]]:
         """The producers that the leaders of partitions remember, with the transactions open there."""
-        from everlog.client.core.txn_admin import describe_producers_request, read_producers
+        from everlog.client.core.admin.transactions import describe_producers_request, read_producers
         from everlog.wire.messages.describe_producers import DescribeProducersResponse
 
         return await self._each_at_leaders(
@@ -107,7 +112,7 @@ class TransactionCalls(AdminDesk):
         For transactions that hang: `find_hanging_transactions`. To end one that is alive, use
         `fence_producer`.
         """
-        from everlog.client.core.txn_admin import abort_marker_request, marker_problem
+        from everlog.client.core.admin.transactions import abort_marker_request, marker_problem
         from everlog.wire.messages.write_txn_markers import WriteTxnMarkersResponse
 
         place = producer.place
@@ -134,7 +139,7 @@ class TransactionCalls(AdminDesk):
         None is taken for hanging whose last record is younger than `max_timeout_ms`, the brokers'
         `transaction.max.timeout.ms`.
         """
-        from everlog.client.core.txn_admin import hanging, hanging_candidates
+        from everlog.client.core.admin.transactions import hanging, hanging_candidates
 
         candidates = hanging_candidates(producers, int(time.time() * 1000), max_timeout_ms)
         if not candidates:

@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from everlog.client.core.chunks import Chunk
-from everlog.client.core.column_feed import MAX_BYTES as COLUMN_BYTES
-from everlog.client.core.column_feed import ColumnRead, read_columns
-from everlog.client.core.columns import ArrowBatch, chunks_to_arrow, load_arrow
-from everlog.client.core.consumer_arguments import (
+from everlog.client.core.columns.columns import ArrowBatch, chunks_to_arrow, load_arrow
+from everlog.client.core.columns.feed import MAX_BYTES as COLUMN_BYTES
+from everlog.client.core.columns.feed import ColumnRead, read_columns
+from everlog.client.core.consumer.arguments import (
     OffsetLike,
     Place,
     as_offset,
@@ -18,12 +17,13 @@ from everlog.client.core.consumer_arguments import (
     as_places,
     as_topics,
 )
-from everlog.client.core.consumer_errors import Misused
-from everlog.client.core.consumer_metrics import ConsumerMetrics, known_lag
-from everlog.client.core.consumer_settings import ConsumerOptions, ConsumerSettings
+from everlog.client.core.consumer.chunks import Chunk
+from everlog.client.core.consumer.errors import Misused
+from everlog.client.core.consumer.list_offsets import EARLIEST, LATEST, TimedOffset
+from everlog.client.core.consumer.metrics import ConsumerMetrics, known_lag
+from everlog.client.core.consumer.settings import ConsumerOptions, ConsumerSettings
 from everlog.client.core.errors import Closed, TimedOut
-from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata, RebalanceListener
-from everlog.client.core.list_offsets import EARLIEST, LATEST, TimedOffset
+from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata, RebalanceListener
 from everlog.client.core.metadata import Partition
 from everlog.client.core.settings import read_settings
 from everlog.client.drive.offsets import list_offsets

@@ -8,17 +8,17 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from everlog.client.core import surroundings
-from everlog.client.core.accumulator import RECORD_OVERHEAD, Accumulator, HeaderPairs, TopicQueues
-from everlog.client.core.column_intake import ColumnIntake
-from everlog.client.core.consumer_arguments import OffsetLike, as_offsets
-from everlog.client.core.delivery import BulkDelivery, Delivery, OnDelivery
+from everlog.client.core.columns.intake import ColumnIntake
+from everlog.client.core.consumer.arguments import OffsetLike, as_offsets
 from everlog.client.core.errors import Closed, TimedOut, TransactionMisused
-from everlog.client.core.group_types import GroupMetadata
+from everlog.client.core.group.types import GroupMetadata
 from everlog.client.core.metadata import Partition
-from everlog.client.core.pending_batch import PendingBatch
-from everlog.client.core.producer_metrics import ProducerMetrics
-from everlog.client.core.producer_settings import ProducerOptions, producer_settings
-from everlog.client.core.record_intake import RecordIntake, short_way_of
+from everlog.client.core.producer.accumulator import RECORD_OVERHEAD, Accumulator, HeaderPairs, TopicQueues
+from everlog.client.core.producer.delivery import BulkDelivery, Delivery, OnDelivery
+from everlog.client.core.producer.metrics import ProducerMetrics
+from everlog.client.core.producer.pending_batch import PendingBatch
+from everlog.client.core.producer.record_intake import RecordIntake, short_way_of
+from everlog.client.core.producer.settings import ProducerOptions, producer_settings
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.sender import Sender
 from everlog.client.drive.transactions import TransactionSession

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, cast
 
 from everlog.client.core.errors import TransactionFailed
-from everlog.client.core.group_types import OffsetAndMetadata
+from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.client.core.settings import function, maybe, read_settings, setting, whole, wrong
 from everlog.model.errors import ConfigError, ErrorCode, Refused
 from everlog.model.topics import TopicPartition, topic_name_problem

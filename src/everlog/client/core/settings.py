@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from everlog.client.core.addresses import parse_bootstrap
-from everlog.client.core.security import SecurityOptions, SecuritySettings
+from everlog.client.core.security.security import SecurityOptions, SecuritySettings
 from everlog.client.core.setting_checks import (
     Check,
     addresses_of,

@@ -6,8 +6,8 @@ import random
 import secrets
 
 from everlog.client.core.errors import AuthenticationFailed, Unsupported, error_code
-from everlog.client.core.sasl import authentication_problem, carry_on, exchange_of
-from everlog.client.core.security import SecuritySettings
+from everlog.client.core.security.sasl import authentication_problem, carry_on, exchange_of
+from everlog.client.core.security.security import SecuritySettings
 from everlog.client.drive.connection import Answer, Connection
 from everlog.model.errors import ErrorCode, EverlogError
 from everlog.wire.apis import ApiKey

@@ -4,10 +4,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 
-from everlog.client.core.consumer_settings import ConsumerSettings
+from everlog.client.core.consumer.positions import UNKNOWN, Positions
+from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.errors import TimedOut
-from everlog.client.core.group_types import OffsetAndMetadata
-from everlog.client.core.positions import UNKNOWN, Positions
+from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.client.drive.group import GroupSession
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.client.core import surroundings
-from everlog.client.core.chunks import Chunk
-from everlog.client.core.consumer_settings import ConsumerSettings
-from everlog.client.core.fetching import ConsumerFetch, Fetching
+from everlog.client.core.consumer.chunks import Chunk
+from everlog.client.core.consumer.fetching import ConsumerFetch, Fetching
+from everlog.client.core.consumer.positions import PartitionState, Positions
+from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.metadata import ClusterView, topic_problem
-from everlog.client.core.positions import PartitionState, Positions
 from everlog.client.core.retry import Backoff
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.pool import Lane

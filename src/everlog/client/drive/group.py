@@ -12,14 +12,13 @@ from contextlib import suppress
 from typing import Protocol, assert_never
 
 from everlog.client.core import surroundings
-from everlog.client.core.classic_requests import for_version
-from everlog.client.core.consumer_settings import CONSUMER, ConsumerSettings
+from everlog.client.core.consumer.settings import CONSUMER, ConsumerSettings
 from everlog.client.core.coordinators import CoordinatorKind
 from everlog.client.core.errors import Closed, refusal
-from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
-from everlog.client.core.membership_classic import ClassicMember
-from everlog.client.core.membership_consumer import ConsumerMember
-from everlog.client.core.membership_steps import (
+from everlog.client.core.group.classic_requests import for_version
+from everlog.client.core.group.membership_classic import ClassicMember
+from everlog.client.core.group.membership_consumer import ConsumerMember
+from everlog.client.core.group.membership_steps import (
     Advice,
     Change,
     Describe,
@@ -28,6 +27,7 @@ from everlog.client.core.membership_steps import (
     Send,
     Tell,
 )
+from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
 from everlog.client.core.metadata import ClusterView
 from everlog.client.drive.connection import Connection
 from everlog.client.drive.group_offsets import GroupOffsets

@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
-from everlog.client.core.consumer_settings import ConsumerSettings
+from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.coordinators import PASSING, CoordinatorKind
-from everlog.client.core.group_offsets import LAST_VERSION_BY_NAME
-from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
-from everlog.client.core.member_offsets import (
+from everlog.client.core.group.member_offsets import (
     TopicIds,
     commit_problem,
     commit_request,
     fetch_request,
     read_fetched,
 )
+from everlog.client.core.group.offsets import LAST_VERSION_BY_NAME
+from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.pool import Lane
 from everlog.model.errors import ErrorCode, EverlogError, Refused

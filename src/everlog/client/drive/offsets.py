@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from everlog.client.core.epoch_ends import epoch_end_requests, read_epoch_ends
-from everlog.client.core.errors import TimedOut, Unreachable, refusal
-from everlog.client.core.list_offsets import (
+from everlog.client.core.consumer.epoch_ends import epoch_end_requests, read_epoch_ends
+from everlog.client.core.consumer.list_offsets import (
     TimedOffset,
     read_timed_offsets,
     timed_offsets_requests,
 )
+from everlog.client.core.errors import TimedOut, Unreachable, refusal
 from everlog.client.drive.link import ClusterLink
 from everlog.model.errors import ErrorCode, EverlogError
 from everlog.model.topics import TopicPartition

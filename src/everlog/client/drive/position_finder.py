@@ -5,10 +5,10 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from everlog.client.core import surroundings
+from everlog.client.core.consumer.list_offsets import LATEST
+from everlog.client.core.consumer.positions import PartitionState, Positions, Stage
 from everlog.client.core.errors import Unsupported
-from everlog.client.core.group_types import OffsetAndMetadata
-from everlog.client.core.list_offsets import LATEST
-from everlog.client.core.positions import PartitionState, Positions, Stage
+from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.offsets import Told, ask_epoch_ends, ask_offsets
 from everlog.model.errors import EverlogError

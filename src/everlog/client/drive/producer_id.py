@@ -3,7 +3,7 @@
 import math
 
 from everlog.client.core.errors import error_code, refusal
-from everlog.client.core.producer_identity import ProducerIdentity
+from everlog.client.core.producer.identity import ProducerIdentity
 from everlog.client.drive.link import ClusterLink
 from everlog.model.errors import ErrorCode, EverlogError
 from everlog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from everlog.client.core import surroundings
-from everlog.client.core.chunks import Chunk
-from everlog.client.core.consumer_errors import Misused, Woken
-from everlog.client.core.consumer_settings import ConsumerSettings
+from everlog.client.core.consumer.chunks import Chunk
+from everlog.client.core.consumer.errors import Misused, Woken
+from everlog.client.core.consumer.positions import UNKNOWN, Positions
+from everlog.client.core.consumer.row_feed import RowFeed
+from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.errors import Closed, TimedOut
-from everlog.client.core.group_types import OffsetAndMetadata, RebalanceListener
-from everlog.client.core.positions import UNKNOWN, Positions
-from everlog.client.core.row_feed import RowFeed
+from everlog.client.core.group.types import OffsetAndMetadata, RebalanceListener
 from everlog.client.drive.commits import Commits
 from everlog.client.drive.fetcher import Fetcher
 from everlog.client.drive.group import GroupSession

@@ -12,16 +12,14 @@ from functools import partial
 from typing import Any
 
 from everlog.client.core import surroundings
-from everlog.client.core.accumulator import Accumulator
 from everlog.client.core.errors import Closed, TimedOut
 from everlog.client.core.metadata import ClusterView
-from everlog.client.core.partition_queue import PartitionQueue
-from everlog.client.core.pending_batch import NOBODY
-from everlog.client.core.producer_identity import ProducerIdentity
-from everlog.client.core.producer_metrics import ProducerMetrics, SendCounts
-from everlog.client.core.producer_settings import ACKS_NONE, ProducerSettings
-from everlog.client.core.retry import Backoff
-from everlog.client.core.send_plan import (
+from everlog.client.core.producer.accumulator import Accumulator
+from everlog.client.core.producer.identity import ProducerIdentity
+from everlog.client.core.producer.metrics import ProducerMetrics, SendCounts
+from everlog.client.core.producer.partition_queue import PartitionQueue
+from everlog.client.core.producer.pending_batch import NOBODY
+from everlog.client.core.producer.send_plan import (
     FIRST_VERSION_BY_ID,
     Departure,
     Fate,
@@ -32,6 +30,8 @@ from everlog.client.core.send_plan import (
     produce_request,
     rule,
 )
+from everlog.client.core.producer.settings import ACKS_NONE, ProducerSettings
+from everlog.client.core.retry import Backoff
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.produce_lane import ProduceLane
 from everlog.client.drive.producer_id import new_identity

@@ -5,14 +5,14 @@ import math
 from typing import Protocol
 
 from everlog.client.core import surroundings
-from everlog.client.core.accumulator import Accumulator
 from everlog.client.core.errors import TimedOut
-from everlog.client.core.partition_queue import PartitionQueue
-from everlog.client.core.pending_batch import PendingBatch
-from everlog.client.core.producer_metrics import SendCounts
-from everlog.client.core.producer_settings import ProducerSettings
+from everlog.client.core.producer.accumulator import Accumulator
+from everlog.client.core.producer.metrics import SendCounts
+from everlog.client.core.producer.partition_queue import PartitionQueue
+from everlog.client.core.producer.pending_batch import PendingBatch
+from everlog.client.core.producer.send_plan import Departure, Fate, Ruling
+from everlog.client.core.producer.settings import ProducerSettings
 from everlog.client.core.retry import Backoff
-from everlog.client.core.send_plan import Departure, Fate, Ruling
 from everlog.client.drive.link import ClusterLink
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition

@@ -3,7 +3,7 @@
 import os
 import ssl
 
-from everlog.client.core.security import SecuritySettings, TlsFiles
+from everlog.client.core.security.security import SecuritySettings, TlsFiles
 from everlog.model.errors import ConfigError
 
 _NO_TLS_THERE = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_MESSAGE", "RECORD_LAYER_FAILURE"})

@@ -5,8 +5,8 @@ import logging
 import re
 from collections.abc import Callable
 
-from everlog.client.core.consumer_settings import ConsumerSettings
-from everlog.client.core.membership_steps import Member
+from everlog.client.core.consumer.settings import ConsumerSettings
+from everlog.client.core.group.membership_steps import Member
 from everlog.client.core.metadata import ClusterView, metadata_request
 from everlog.client.drive.link import ClusterLink
 from everlog.model.errors import ErrorCode, EverlogError, Refused

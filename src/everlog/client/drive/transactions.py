@@ -7,17 +7,17 @@ from typing import Protocol, TypeVar
 
 from everlog.client.core.coordinators import CoordinatorKind
 from everlog.client.core.errors import Closed, TimedOut, TransactionAborted
-from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
-from everlog.client.core.producer_identity import ProducerIdentity
+from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
+from everlog.client.core.producer.identity import ProducerIdentity
 from everlog.client.core.retry import Backoff
-from everlog.client.core.transactions import (
+from everlog.client.core.txn.codes import Asked
+from everlog.client.core.txn.transactions import (
     EPOCH_PER_TRANSACTION,
     TRANSACTION_VERSION,
     Stage,
     Transactions,
     Turn,
 )
-from everlog.client.core.txn_codes import Asked
 from everlog.client.drive.link import ClusterLink
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition

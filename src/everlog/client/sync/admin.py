@@ -4,7 +4,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from everlog.client.aio.admin import Admin as AsyncAdmin
-from everlog.client.core.admin_settings import AdminOptions
+from everlog.client.core.admin.settings import AdminOptions
 from everlog.client.sync.admin_cluster import ClusterCalls
 from everlog.client.sync.admin_configs import ConfigCalls
 from everlog.client.sync.admin_group_offsets import GroupOffsetCalls

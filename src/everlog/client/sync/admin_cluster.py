@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from everlog.client.core.admin_choices import Election, FeatureUpgrade
+from everlog.client.core.admin.choices import Election, FeatureUpgrade
 from everlog.client.sync.admin_desk import AdminDesk
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from everlog.client.core.cluster_admin import ClusterDescription, Features, Quorum
-    from everlog.client.core.log_dirs_admin import LogDir, Replica
-    from everlog.client.core.placement_admin import Reassignment
+    from everlog.client.core.admin.cluster import ClusterDescription, Features, Quorum
+    from everlog.client.core.admin.log_dirs import LogDir, Replica
+    from everlog.client.core.admin.placement import Reassignment
 
 
 class ClusterCalls(AdminDesk):

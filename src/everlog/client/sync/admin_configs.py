@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from everlog.client.sync.admin_desk import AdminDesk
 
 if TYPE_CHECKING:
-    from everlog.client.core.config_admin import (
+    from everlog.client.core.admin.configs import (
         ConfigChanges,
         ConfigEntry,
         ConfigResource,

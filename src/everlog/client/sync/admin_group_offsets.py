@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from everlog.client.core.group_types import OffsetAndMetadata
+from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.client.sync.admin_desk import AdminDesk
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from everlog.client.core.group_admin import Group
-    from everlog.client.core.group_lag import PartitionLag
-    from everlog.client.core.offset_reset import ResetPlan, Target
+    from everlog.client.core.admin.group_lag import PartitionLag
+    from everlog.client.core.admin.groups import Group
+    from everlog.client.core.admin.offset_reset import ResetPlan, Target
 
 
 class GroupOffsetCalls(AdminDesk):

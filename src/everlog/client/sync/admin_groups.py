@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from everlog.client.sync.admin_desk import AdminDesk
 
 if TYPE_CHECKING:
-    from everlog.client.core.group_admin import Group, GroupListing
+    from everlog.client.core.admin.groups import Group, GroupListing
 
 
 class GroupCalls(AdminDesk):

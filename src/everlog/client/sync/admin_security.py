@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from everlog.client.sync.admin_desk import AdminDesk
 
 if TYPE_CHECKING:
-    from everlog.client.core.acl_admin import Acl, AclFilter
-    from everlog.client.core.quota_admin import QuotaEntity
-    from everlog.client.core.scram_admin import ScramCredential, ScramDeletion, ScramUpsert
+    from everlog.client.core.admin.acls import Acl, AclFilter
+    from everlog.client.core.admin.quotas import QuotaEntity
+    from everlog.client.core.admin.scram_users import ScramCredential, ScramDeletion, ScramUpsert
 
 
 class SecurityCalls(AdminDesk):

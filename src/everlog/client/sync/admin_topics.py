@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from everlog.client.core.offset_listing import ListedOffset, OffsetAt
-from everlog.client.core.topic_admin import (
+from everlog.client.core.admin.offset_listing import ListedOffset, OffsetAt
+from everlog.client.core.admin.topics import (
     BROKER_DEFAULT,
     NewPartitions,
     NewTopic,

@@ -9,7 +9,12 @@ from everlog.client.sync.admin_desk import AdminDesk
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from everlog.client.core.txn_admin import ActiveProducer, FencedProducer, Transaction, TransactionListing
+    from everlog.client.core.admin.transactions import (
+        ActiveProducer,
+        FencedProducer,
+        Transaction,
+        TransactionListing,
+    )
 
 
 class TransactionCalls(AdminDesk):

@@ -9,17 +9,17 @@ from typing import Any, Self, TypeVar, Unpack
 
 from everlog.client.aio.consumer import CHUNKS_BYTES, ITERATE_S, CommitCallback
 from everlog.client.aio.consumer import Consumer as AioConsumer
-from everlog.client.core.chunks import Chunk
-from everlog.client.core.column_feed import MAX_BYTES as COLUMN_BYTES
-from everlog.client.core.column_feed import ColumnRead, read_columns
-from everlog.client.core.columns import ArrowBatch, chunks_to_arrow, load_arrow
-from everlog.client.core.consumer_arguments import OffsetLike, Place
-from everlog.client.core.consumer_errors import Misused
-from everlog.client.core.consumer_metrics import ConsumerMetrics
-from everlog.client.core.consumer_settings import ConsumerOptions, ConsumerSettings
+from everlog.client.core.columns.columns import ArrowBatch, chunks_to_arrow, load_arrow
+from everlog.client.core.columns.feed import MAX_BYTES as COLUMN_BYTES
+from everlog.client.core.columns.feed import ColumnRead, read_columns
+from everlog.client.core.consumer.arguments import OffsetLike, Place
+from everlog.client.core.consumer.chunks import Chunk
+from everlog.client.core.consumer.errors import Misused
+from everlog.client.core.consumer.list_offsets import TimedOffset
+from everlog.client.core.consumer.metrics import ConsumerMetrics
+from everlog.client.core.consumer.settings import ConsumerOptions, ConsumerSettings
 from everlog.client.core.errors import Closed
-from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata, RebalanceListener
-from everlog.client.core.list_offsets import TimedOffset
+from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata, RebalanceListener
 from everlog.client.core.metadata import Partition
 from everlog.client.sync.portal import Portal, call_back
 from everlog.model.errors import EverlogError

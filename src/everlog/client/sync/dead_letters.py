@@ -24,8 +24,8 @@ from everlog.client.core.dead_letters import (
     group_went_on,
     letter_headers,
 )
-from everlog.client.core.delivery import Delivery
 from everlog.client.core.errors import TransactionFailed
+from everlog.client.core.producer.delivery import Delivery
 from everlog.client.sync.consumer import Consumer
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import EverlogError, Refused

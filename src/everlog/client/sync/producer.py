@@ -9,16 +9,16 @@ from typing import Any, Self, TypeVar, Unpack
 
 from everlog.client.aio.producer import Producer as AioProducer
 from everlog.client.aio.producer import no_room
-from everlog.client.core.accumulator import RECORD_OVERHEAD, HeaderPairs, TopicQueues
-from everlog.client.core.consumer_arguments import OffsetLike
-from everlog.client.core.delivery import BulkDelivery, Delivery, OnDelivery
+from everlog.client.core.consumer.arguments import OffsetLike
 from everlog.client.core.errors import Closed
-from everlog.client.core.group_types import GroupMetadata
+from everlog.client.core.group.types import GroupMetadata
 from everlog.client.core.metadata import Partition
-from everlog.client.core.pending_batch import PendingBatch
-from everlog.client.core.producer_metrics import ProducerMetrics
-from everlog.client.core.producer_settings import ProducerOptions, ProducerSettings
-from everlog.client.core.record_intake import short_way_of
+from everlog.client.core.producer.accumulator import RECORD_OVERHEAD, HeaderPairs, TopicQueues
+from everlog.client.core.producer.delivery import BulkDelivery, Delivery, OnDelivery
+from everlog.client.core.producer.metrics import ProducerMetrics
+from everlog.client.core.producer.pending_batch import PendingBatch
+from everlog.client.core.producer.record_intake import short_way_of
+from everlog.client.core.producer.settings import ProducerOptions, ProducerSettings
 from everlog.client.sync.portal import Portal
 from everlog.records.batch import HEADER_BYTES
 from everlog.records.rows import BatchBuffer

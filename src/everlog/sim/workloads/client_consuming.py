@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from everlog.client.aio.consumer import Consumer
-from everlog.client.core.consumer_settings import ConsumerOptions
+from everlog.client.core.consumer.settings import ConsumerOptions
 from everlog.client.core.errors import TimedOut, Unreachable
-from everlog.client.core.group_types import RebalanceListener
+from everlog.client.core.group.types import RebalanceListener
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.records.rows import ConsumerRecord

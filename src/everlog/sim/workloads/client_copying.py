@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import replace
 
 from everlog.client.aio.producer import Producer
-from everlog.client.core.consumer_settings import ConsumerOptions
-from everlog.client.core.delivery import Delivery
+from everlog.client.core.consumer.settings import ConsumerOptions
 from everlog.client.core.errors import Fenced, TimedOut, TransactionError, TransactionFailed
-from everlog.client.core.producer_settings import ProducerOptions
+from everlog.client.core.producer.delivery import Delivery
+from everlog.client.core.producer.settings import ProducerOptions
 from everlog.model.errors import EverlogError
 from everlog.records.rows import ConsumerRecord
 from everlog.sim.chance import SimRandom
@@ -66,14 +66,15 @@ class CopyingProgram(GroupProgram):
 
     def _producer_options(self) -> ProducerOptions:
         pick = self.chance.pick
+        request_timeout_ms = pick((300, 1_000))
         return ProducerOptions(
             client_id=self.name,
             transactional_id=self._transactional_id,
             transaction_timeout_ms=pick((800, 4_000)),
             linger_ms=pick((0, 5)),
             batch_size=pick((1, 16_384)),
-            request_timeout_ms=pick((300, 1_000)),
-            delivery_timeout_ms=2_000,
+            request_timeout_ms=request_timeout_ms,
+            delivery_timeout_ms=request_timeout_ms + pick((100, 1_500)),
             max_block_ms=3_000,
             retry_backoff_ms=20,
             retry_backoff_max_ms=200,

@@ -5,15 +5,19 @@ from dataclasses import replace
 
 from everlog.client.aio.producer import Producer
 from everlog.client.core.errors import Closed, TimedOut, Unreachable
-from everlog.client.core.partitioner import partition_of_key
-from everlog.client.core.producer_settings import ProducerOptions
-from everlog.client.core.record_metadata import RecordMetadata
+from everlog.client.core.producer.delivery import Delivery
+from everlog.client.core.producer.partitioner import partition_of_key
+from everlog.client.core.producer.record_metadata import RecordMetadata
+from everlog.client.core.producer.settings import ProducerOptions
 from everlog.model.errors import EverlogError
 from everlog.sim.chance import SimRandom
 from everlog.sim.history import Kind, Outcome, Sent
 from everlog.sim.workloads.actor import Setting, Topic
 from everlog.sim.workloads.client_program import BOOTSTRAP, ClientProgram
 from everlog.sim.workloads.content import a_record, with_digest
+
+_HEALING_MS = 4_000
+"""After which what was on its way when all was healed has been answered or given up."""
 
 
 class ProducingProgram(ClientProgram):
@@ -30,6 +34,8 @@ class ProducingProgram(ClientProgram):
         while not self.stopping:
             async with Producer(BOOTSTRAP, **self._options()) as producer:
                 await self._send_some(producer)
+                if self.stopping:
+                    await self._send_last(producer)
             if self._waiting:
                 self.complain(f"{len(self._waiting)} deliveries are open after closing")
                 self.give_up()
@@ -71,18 +77,30 @@ class ProducingProgram(ClientProgram):
                     pass
             await asyncio.sleep(self.chance.below(30) / 1000)
 
-    async def _send(self, producer: Producer) -> None:
+    async def _send_last(self, producer: Producer) -> None:
+        """Send to each partition once all is healed: whatever went wrong before, it must go on."""
+        await asyncio.sleep(_HEALING_MS / 1000)
+        deliveries = [await self._send(producer, index) for index in range(self._topic.partitions)]
+        for delivery in deliveries:
+            try:
+                if delivery is not None:
+                    await delivery
+            except EverlogError as error:
+                self.complain(f"cannot go on after all was healed: {error}")
+
+    async def _send(self, producer: Producer, index: int | None = None) -> Delivery | None:
         key = f"k{self.chance.below(5)}"
-        by_key = self.chance.happens(50)
+        by_key = index is None and self.chance.happens(50)
         count = self._topic.partitions
-        index = partition_of_key(key.encode(), count) if by_key else self.chance.below(count)
+        if index is None:
+            index = partition_of_key(key.encode(), count) if by_key else self.chance.below(count)
         sent = with_digest(self._topic.names()[index], self.value(), self.setting.wall(), key)
         made = a_record(sent)
         await asyncio.sleep(0)  # A step of the world, so that histories know which was sent first.
         start = self.now()
         self._waiting[sent.value] = (start, sent)
         try:
-            await producer.send(
+            return await producer.send(
                 self._topic.name,
                 made.value,
                 made.key,
@@ -96,6 +114,7 @@ class ProducingProgram(ClientProgram):
             del self._waiting[sent.value]
             self.note(Kind.SEND, Outcome.FAIL, start, sends=(sent,), note=str(error))
             self.unexpected(error, lambda each: isinstance(each, TimedOut))
+            return None
 
     def _settled(self, value: str, metadata: RecordMetadata | None, error: EverlogError | None) -> None:
         if self.is_gone:

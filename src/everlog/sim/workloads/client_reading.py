@@ -3,7 +3,7 @@
 import asyncio
 
 from everlog.client.aio.consumer import Consumer
-from everlog.client.core.consumer_settings import ConsumerOptions
+from everlog.client.core.consumer.settings import ConsumerOptions
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.sim.chance import SimRandom

@@ -3,12 +3,12 @@
 from contextlib import nullcontext
 
 from everlog.client.core.errors import Unreachable
-from everlog.client.core.partition_queue import PartitionQueue
-from everlog.client.core.pending_batch import PendingBatch
-from everlog.client.core.producer_identity import ProducerIdentity
-from everlog.client.core.producer_settings import ProducerSettings
-from everlog.client.core.record_metadata import UNKNOWN_OFFSET
-from everlog.client.core.send_plan import Fate, encode, rule
+from everlog.client.core.producer.identity import ProducerIdentity
+from everlog.client.core.producer.partition_queue import PartitionQueue
+from everlog.client.core.producer.pending_batch import PendingBatch
+from everlog.client.core.producer.record_metadata import UNKNOWN_OFFSET
+from everlog.client.core.producer.send_plan import Fate, encode, rule
+from everlog.client.core.producer.settings import ProducerSettings
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.records.rows import BatchBuffer

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from everlog.client.core.errors import Fenced, Unreachable, error_code
-from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
-from everlog.client.core.transactions import Stage, Turn
-from everlog.client.core.transactions import Transactions as ProducerCore
+from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
+from everlog.client.core.txn.transactions import Stage, Turn
+from everlog.client.core.txn.transactions import Transactions as ProducerCore
 from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.model.topics import TopicPartition
 from everlog.sim.history import Kind, Membership, Outcome, Polled, Sent

@@ -8,11 +8,11 @@ import random
 from collections.abc import Callable, Collection
 from typing import Any
 
-from everlog.client.core.classic_requests import for_version
-from everlog.client.core.consumer_settings import ConsumerSettings
-from everlog.client.core.membership_classic import ClassicMember
-from everlog.client.core.membership_consumer import ConsumerMember
-from everlog.client.core.membership_steps import Advice, Change, Describe, Rest, Send, Tell
+from everlog.client.core.consumer.settings import ConsumerSettings
+from everlog.client.core.group.classic_requests import for_version
+from everlog.client.core.group.membership_classic import ClassicMember
+from everlog.client.core.group.membership_consumer import ConsumerMember
+from everlog.client.core.group.membership_steps import Advice, Change, Describe, Rest, Send, Tell
 from everlog.client.core.metadata import ClusterView
 from everlog.client.core.settings import read_settings
 from everlog.model.ids import Instant

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.accumulator import Accumulator, TopicQueues
-from everlog.client.core.delivery import Delivery
 from everlog.client.core.errors import Closed
-from everlog.client.core.partition_queue import PartitionQueue
-from everlog.client.core.pending_batch import PendingBatch
-from everlog.client.core.producer_settings import ProducerSettings
+from everlog.client.core.producer.accumulator import Accumulator, TopicQueues
+from everlog.client.core.producer.delivery import Delivery
+from everlog.client.core.producer.partition_queue import PartitionQueue
+from everlog.client.core.producer.pending_batch import PendingBatch
+from everlog.client.core.producer.settings import ProducerSettings
 from everlog.model.errors import Refused
 from everlog.records.batch import HEADER_BYTES
 from everlog.records.rows import BatchBuffer

@@ -4,7 +4,7 @@ from base64 import b64decode
 
 import pytest
 
-from everlog.client.core.acl_admin import (
+from everlog.client.core.admin.acls import (
     Acl,
     AclFilter,
     AclPermission,
@@ -12,10 +12,10 @@ from everlog.client.core.acl_admin import (
     read_acls_created,
     read_acls_deleted,
 )
-from everlog.client.core.admin_choices import FeatureUpgrade
-from everlog.client.core.authorized import NOT_ASKED, AclOperation, authorized_operations
-from everlog.client.core.cluster_admin import read_features_updated, read_quorum, update_features_request
-from everlog.client.core.config_admin import (
+from everlog.client.core.admin.authorized import NOT_ASKED, AclOperation, authorized_operations
+from everlog.client.core.admin.choices import FeatureUpgrade
+from everlog.client.core.admin.cluster import read_features_updated, read_quorum, update_features_request
+from everlog.client.core.admin.configs import (
     ConfigChange,
     ConfigOperation,
     ConfigResource,
@@ -24,18 +24,17 @@ from everlog.client.core.config_admin import (
     changes_of,
     read_configs,
 )
-from everlog.client.core.log_dirs_admin import read_log_dirs
-from everlog.client.core.metadata import Partition
-from everlog.client.core.outcomes import ItemsRefused, all_done
-from everlog.client.core.placement_admin import read_elections
-from everlog.client.core.quota_admin import (
+from everlog.client.core.admin.log_dirs import read_log_dirs
+from everlog.client.core.admin.outcomes import ItemsRefused, all_done
+from everlog.client.core.admin.placement import read_elections
+from everlog.client.core.admin.quotas import (
     ANY,
     DEFAULT,
     QuotaEntity,
     alter_quotas_request,
     describe_quotas_request,
 )
-from everlog.client.core.scram_admin import (
+from everlog.client.core.admin.scram_users import (
     ScramDeletion,
     ScramMechanism,
     ScramUpsert,
@@ -43,7 +42,7 @@ from everlog.client.core.scram_admin import (
     once_a_user,
     salted_password,
 )
-from everlog.client.core.topic_admin import (
+from everlog.client.core.admin.topics import (
     NewTopic,
     TopicDescription,
     create_topics_request,
@@ -51,6 +50,7 @@ from everlog.client.core.topic_admin import (
     read_deleted,
     usable,
 )
+from everlog.client.core.metadata import Partition
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import NO_UUID, Uuid
 from everlog.model.topics import TopicPartition

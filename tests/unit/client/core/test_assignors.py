@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everlog.client.core.assignors import AssignedMember, Layout, hold_back_moving
-from everlog.client.core.assignors.sticky import read_had, write_had
-from everlog.client.core.assignors.table import ASSIGNORS
+from everlog.client.core.group.assignors import AssignedMember, Layout, hold_back_moving
+from everlog.client.core.group.assignors.sticky import read_had, write_had
+from everlog.client.core.group.assignors.table import ASSIGNORS
 from everlog.model.topics import TopicPartition
 
 TOPICS = ("t0", "t1", "t2")

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.chunks import Chunk
-from everlog.client.core.column_feed import Portion, read_columns
-from everlog.client.core.columns import chunks_to_arrow, record_schema, unpack
-from everlog.client.core.positions import PartitionState, Stage
-from everlog.client.core.row_feed import RowFeed
+from everlog.client.core.columns.columns import chunks_to_arrow, record_schema, unpack
+from everlog.client.core.columns.feed import Portion, read_columns
+from everlog.client.core.consumer.chunks import Chunk
+from everlog.client.core.consumer.positions import PartitionState, Stage
+from everlog.client.core.consumer.row_feed import RowFeed
 from everlog.model.errors import CorruptDataError
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import HEADER_BYTES, batch_at

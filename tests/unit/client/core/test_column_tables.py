@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everlog.client.core.accumulator import TopicQueues
-from everlog.client.core.column_intake import ColumnIntake
-from everlog.client.core.column_tables import pieces
-from everlog.client.core.partition_queue import PartitionQueue
-from everlog.client.core.producer_settings import producer_settings
+from everlog.client.core.columns.intake import ColumnIntake
+from everlog.client.core.columns.tables import pieces
+from everlog.client.core.producer.accumulator import TopicQueues
+from everlog.client.core.producer.partition_queue import PartitionQueue
+from everlog.client.core.producer.settings import producer_settings
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import HEADER_BYTES, batch_at
 from everlog.records.column_batch import ColumnBatch

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.consumer_arguments import as_offset, as_offsets, as_place, as_places, as_topics
-from everlog.client.core.consumer_errors import Misused
-from everlog.client.core.consumer_settings import ConsumerSettings, reset_duration_ms
-from everlog.client.core.group_types import OffsetAndMetadata
+from everlog.client.core.consumer.arguments import as_offset, as_offsets, as_place, as_places, as_topics
+from everlog.client.core.consumer.errors import Misused
+from everlog.client.core.consumer.settings import ConsumerSettings, reset_duration_ms
+from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.client.core.settings import read_settings
 from everlog.model.errors import ConfigError
 from everlog.model.topics import TopicPartition

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from everlog.client.core.delivery import BulkDelivery, Delivery, RecordMetadata
 from everlog.client.core.errors import TimedOut
-from everlog.client.core.pending_batch import PendingBatch
+from everlog.client.core.producer.delivery import BulkDelivery, Delivery, RecordMetadata
+from everlog.client.core.producer.pending_batch import PendingBatch
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.records.rows import BatchBuffer

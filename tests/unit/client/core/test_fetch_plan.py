@@ -2,8 +2,8 @@
 
 import pytest
 
-from everlog.client.core.fetch_plan import Fetched, FetchLimits, FetchPlan
-from everlog.client.core.offset_spec import OffsetRange
+from everlog.client.core.consumer.fetch_plan import Fetched, FetchLimits, FetchPlan
+from everlog.client.core.consumer.offset_spec import OffsetRange
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused
 from everlog.model.ids import NO_UUID, Offset
 from everlog.model.topics import TopicPartition

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlog.client.core.fetch_sessions import MAX_SESSION_EPOCH, Ask, FetchSession
+from everlog.client.core.consumer.fetch_sessions import MAX_SESSION_EPOCH, Ask, FetchSession
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import NO_UUID, Uuid
 from everlog.model.topics import TopicPartition

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.consumer_errors import OffsetOutOfRange
-from everlog.client.core.consumer_settings import ConsumerSettings
-from everlog.client.core.fetching import ConsumerFetch, Fetching, Taken
-from everlog.client.core.list_offsets import EARLIEST
+from everlog.client.core.consumer.errors import OffsetOutOfRange
+from everlog.client.core.consumer.fetching import ConsumerFetch, Fetching, Taken
+from everlog.client.core.consumer.list_offsets import EARLIEST
+from everlog.client.core.consumer.positions import NO_REPLICA, Positions, Stage
+from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.metadata import ClusterView
-from everlog.client.core.positions import NO_REPLICA, Positions, Stage
 from everlog.client.core.settings import read_settings
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused
 from everlog.model.topics import TopicPartition

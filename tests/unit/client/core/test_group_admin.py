@@ -2,15 +2,15 @@
 
 import pytest
 
-from everlog.client.core.coordinators import CoordinatorKind, read_coordinator
-from everlog.client.core.group_admin import (
+from everlog.client.core.admin.groups import (
     read_classic_group,
     read_consumer_group,
     read_group_deleted,
     read_listed,
 )
+from everlog.client.core.coordinators import CoordinatorKind, read_coordinator
+from everlog.client.core.group.subscription import write_assignment, write_subscription
 from everlog.client.core.metadata import Broker
-from everlog.client.core.subscription import write_assignment, write_subscription
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.consumer_group_describe import (

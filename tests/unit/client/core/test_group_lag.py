@@ -2,14 +2,14 @@
 
 import pytest
 
-from everlog.client.core.group_lag import (
+from everlog.client.core.admin.group_lag import (
     FirstTimestamps,
     PartitionLag,
     age_ms,
     unread_ranges,
 )
-from everlog.client.core.group_types import OffsetAndMetadata
-from everlog.client.core.offset_spec import OffsetRange
+from everlog.client.core.consumer.offset_spec import OffsetRange
+from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import NO_TIMESTAMP, Offset, Timestamp
 from everlog.model.topics import TopicPartition

@@ -2,7 +2,7 @@
 
 import pytest
 
-from everlog.client.core.group_offsets import (
+from everlog.client.core.group.offsets import (
     Committed,
     commit_offsets_request,
     delete_offsets_request,

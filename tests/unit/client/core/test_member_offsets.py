@@ -2,14 +2,14 @@
 
 import pytest
 
-from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
-from everlog.client.core.member_offsets import (
+from everlog.client.core.group.member_offsets import (
     TopicIds,
     commit_problem,
     commit_request,
     fetch_request,
     read_fetched,
 )
+from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
 from everlog.client.core.metadata import ClusterView, Topic
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Uuid

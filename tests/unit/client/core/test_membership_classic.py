@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.classic_requests import for_version
-from everlog.client.core.consumer_settings import ConsumerSettings
-from everlog.client.core.membership_classic import ClassicMember, Phase
-from everlog.client.core.membership_steps import Advice, Change, Describe, Rest, Send
+from everlog.client.core.consumer.settings import ConsumerSettings
+from everlog.client.core.group.classic_requests import for_version
+from everlog.client.core.group.membership_classic import ClassicMember, Phase
+from everlog.client.core.group.membership_steps import Advice, Change, Describe, Rest, Send
+from everlog.client.core.group.subscription import read_assignment, read_subscription, write_assignment
 from everlog.client.core.metadata import ClusterView, Partition, Topic
 from everlog.client.core.settings import read_settings
-from everlog.client.core.subscription import read_assignment, read_subscription, write_assignment
 from everlog.model.errors import ConfigError, ErrorCode, Refused
 from everlog.model.ids import NO_UUID, Instant
 from everlog.model.topics import TopicPartition

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.consumer_settings import ConsumerSettings
-from everlog.client.core.membership_consumer import ConsumerMember
-from everlog.client.core.membership_steps import Advice, Change, Describe, Rest, Send
+from everlog.client.core.consumer.settings import ConsumerSettings
+from everlog.client.core.group.membership_consumer import ConsumerMember
+from everlog.client.core.group.membership_steps import Advice, Change, Describe, Rest, Send
 from everlog.client.core.metadata import ClusterView, Topic
 from everlog.client.core.settings import read_settings
 from everlog.model.errors import ErrorCode, Refused

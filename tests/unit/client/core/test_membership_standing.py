@@ -1,6 +1,6 @@
 """C4, P5: a member that the group went on without commits nothing in a transaction, under no name."""
 
-from everlog.client.core.group_types import GroupMetadata
+from everlog.client.core.group.types import GroupMetadata
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import Instant
 from everlog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

@@ -2,8 +2,7 @@
 
 import pytest
 
-from everlog.client.core.group_types import OffsetAndMetadata
-from everlog.client.core.offset_reset import (
+from everlog.client.core.admin.offset_reset import (
     Found,
     FromFile,
     Move,
@@ -18,7 +17,8 @@ from everlog.client.core.offset_reset import (
     plan_move,
     read_csv,
 )
-from everlog.client.core.place_spec import parse_places
+from everlog.client.core.admin.place_spec import parse_places
+from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.model.errors import ConfigError
 from everlog.model.ids import Offset, Timestamp
 from everlog.model.topics import TopicPartition

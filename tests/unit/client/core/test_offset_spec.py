@@ -2,7 +2,7 @@
 
 import pytest
 
-from everlog.client.core.offset_spec import (
+from everlog.client.core.consumer.offset_spec import (
     AfterStart,
     AtOffset,
     AtTime,

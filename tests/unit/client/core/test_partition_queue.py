@@ -3,9 +3,9 @@
 import threading
 
 from everlog.client.core.errors import Unreachable
-from everlog.client.core.partition_queue import FORGOTTEN_AFTER_S, MAX_EPOCH, PartitionQueue
-from everlog.client.core.pending_batch import NO_SEQUENCE, PendingBatch
-from everlog.client.core.producer_identity import ProducerIdentity
+from everlog.client.core.producer.identity import ProducerIdentity
+from everlog.client.core.producer.partition_queue import FORGOTTEN_AFTER_S, MAX_EPOCH, PartitionQueue
+from everlog.client.core.producer.pending_batch import NO_SEQUENCE, PendingBatch
 from everlog.model.topics import TopicPartition
 from everlog.records.rows import BatchBuffer
 

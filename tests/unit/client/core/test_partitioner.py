@@ -2,7 +2,7 @@
 
 import pytest
 
-from everlog.client.core.partitioner import StickyPartitioner, murmur2, partition_of_key
+from everlog.client.core.producer.partitioner import StickyPartitioner, murmur2, partition_of_key
 
 
 @pytest.mark.parametrize(

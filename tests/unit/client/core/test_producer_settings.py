@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.producer_settings import ACKS_ALL, ProducerSettings, producer_settings
+from everlog.client.core.producer.settings import ACKS_ALL, ProducerSettings, producer_settings
 from everlog.model.errors import ConfigError
 from everlog.records.compression import Codec
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlog.client.core.chunks import Chunk
-from everlog.client.core.consumer_errors import DeserializationError
-from everlog.client.core.consumer_settings import Deserializer
-from everlog.client.core.positions import PartitionState, Stage
-from everlog.client.core.row_feed import RowFeed
+from everlog.client.core.consumer.chunks import Chunk
+from everlog.client.core.consumer.errors import DeserializationError
+from everlog.client.core.consumer.positions import PartitionState, Stage
+from everlog.client.core.consumer.row_feed import RowFeed
+from everlog.client.core.consumer.settings import Deserializer
 from everlog.model.errors import CorruptDataError
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import BatchView, batch_at

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from everlog.client.core.errors import AuthenticationFailed
-from everlog.client.core.sasl import (
+from everlog.client.core.security.sasl import (
     authentication_problem,
     carry_on,
     exchange_of,
@@ -14,7 +14,7 @@ from everlog.client.core.sasl import (
     plain,
     unsecured_token,
 )
-from everlog.client.core.scram import scram
+from everlog.client.core.security.scram import scram
 from everlog.client.core.settings import ConnectionSettings, read_settings
 from everlog.model.errors import ConfigError, ErrorCode
 

@@ -4,10 +4,9 @@ import threading
 
 import pytest
 
-from everlog.client.core.partition_queue import PartitionQueue
-from everlog.client.core.pending_batch import PendingBatch
-from everlog.client.core.producer_settings import ProducerSettings
-from everlog.client.core.send_plan import (
+from everlog.client.core.producer.partition_queue import PartitionQueue
+from everlog.client.core.producer.pending_batch import PendingBatch
+from everlog.client.core.producer.send_plan import (
     Departure,
     Fate,
     answers_by_place,
@@ -16,6 +15,7 @@ from everlog.client.core.send_plan import (
     produce_request,
     rule,
 )
+from everlog.client.core.producer.settings import ProducerSettings
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import NO_UUID
 from everlog.model.topics import TopicPartition

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlog.client.core.accumulator import RECORD_OVERHEAD, Accumulator
-from everlog.client.core.delivery import Delivery
 from everlog.client.core.errors import Closed
-from everlog.client.core.pending_batch import PendingBatch
-from everlog.client.core.producer_settings import ProducerSettings
-from everlog.client.core.record_intake import RecordIntake, short_way_of
+from everlog.client.core.producer.accumulator import RECORD_OVERHEAD, Accumulator
+from everlog.client.core.producer.delivery import Delivery
+from everlog.client.core.producer.pending_batch import PendingBatch
+from everlog.client.core.producer.record_intake import RecordIntake, short_way_of
+from everlog.client.core.producer.settings import ProducerSettings
 from everlog.records.batch import HEADER_BYTES, batch_at
 from everlog.records.reader import read_records
 from everlog.records.rows import BatchBuffer, rows_are_compiled

@@ -2,7 +2,7 @@
 
 import pytest
 
-from everlog.client.core.subscription import (
+from everlog.client.core.group.subscription import (
     read_assignment,
     read_subscription,
     write_assignment,

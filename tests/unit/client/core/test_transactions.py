@@ -12,9 +12,9 @@ from everlog.client.core.errors import (
     Unreachable,
     Unsupported,
 )
-from everlog.client.core.group_types import GroupMetadata, OffsetAndMetadata
-from everlog.client.core.transactions import Stage, Transactions, Turn
-from everlog.client.core.txn_codes import Asked, Meaning, meaning, worst
+from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
+from everlog.client.core.txn.codes import Asked, Meaning, meaning, worst
+from everlog.client.core.txn.transactions import Stage, Transactions, Turn
 from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse

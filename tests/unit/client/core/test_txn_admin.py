@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from everlog.client.core.metadata import Broker
-from everlog.client.core.txn_admin import (
+from everlog.client.core.admin.transactions import (
     ActiveProducer,
     Transaction,
     abort_marker_request,
@@ -19,6 +18,7 @@ from everlog.client.core.txn_admin import (
     read_producers,
     read_transaction,
 )
+from everlog.client.core.metadata import Broker
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.describe_producers import (

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.consumer_settings import ConsumerSettings
+from everlog.client.core.consumer.positions import Positions
+from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.errors import TimedOut, Unreachable
-from everlog.client.core.group_types import OffsetAndMetadata
-from everlog.client.core.positions import Positions
+from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.client.drive.commits import Commits
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.consumer_errors import LogTruncated
+from everlog.client.core.consumer.errors import LogTruncated
 from everlog.client.sync.consumer import Consumer
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused
 from everlog.records.builder import NewRecord, build_batch

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.delivery import Delivery
 from everlog.client.core.errors import TimedOut
+from everlog.client.core.producer.delivery import Delivery
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ErrorCode, Refused
 from everlog.records.batch import batch_at

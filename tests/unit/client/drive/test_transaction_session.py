@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from everlog.client.core.errors import Fenced, TimedOut, TransactionAborted, TransactionFailed
-from everlog.client.core.group_types import GroupMetadata
+from everlog.client.core.group.types import GroupMetadata
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ErrorCode, Refused
 from everlog.records.batch import batch_at

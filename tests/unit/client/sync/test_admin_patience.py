@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from everlog.client.core.admin.outcomes import ItemsRefused
 from everlog.client.core.errors import TimedOut, Unreachable
-from everlog.client.core.outcomes import ItemsRefused
 from everlog.client.sync.admin import Admin
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition

@@ -1,4 +1,4 @@
-"""The uniform assignor: everyone gets equally much, and as little as can be moves; see `model.even_shares`."""
+"""The uniform assignor: everyone gets equally much, and as little as can be moves (`model.even_shares`)."""
 
 from collections.abc import Mapping
 
