@@ -131,7 +131,7 @@ class CopyingProgram(GroupProgram):
 
     async def _end(self, producer: Producer, offsets: dict[str, int]) -> None:
         places = {place_of(name): offset for name, offset in offsets.items()}
-        if self.chance.happens(5):
+        if self.chance.happens(8):
             # The group goes on without us, and must not take this from us then.
             await asyncio.sleep(self.chance.below(_AWAY_MS) / 1000)
         await producer.send_offsets_to_transaction(places, self.consumer.group_metadata())
