@@ -14,7 +14,6 @@ from everlog.client.core.errors import Closed, TimedOut
 from everlog.client.core.producer.partitioner import partition_of_key
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ConfigError, ErrorCode, EverlogError, Refused
-from everlog.records.rows import BatchBuffer
 from tests.client.conftest import NewTopic
 from tests.client.log_reading import read_log
 from tests.conformance import raw
@@ -413,24 +412,6 @@ def test_p4_batches_carry_sequence_numbers_by_default_and_none_if_not_wanted(
     batches = raw.batches(bootstrap, topic, 0)
     assert [batch.base_sequence for batch in batches] == [0, 1, 2, -1, -1, -1]
     assert [batch.producer_id >= 0 for batch in batches] == [True] * 3 + [False] * 3
-
-
-def test_prebuilt_batches_are_delivered_with_one_delivery(bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic(2)
-    built: list[tuple[int, BatchBuffer]] = []
-    for partition in (0, 1, 0):
-        buffer = BatchBuffer()
-        for number in range(10):
-            buffer.append(None, b"%d" % number, (), 1000 + number)
-        built.append((partition, buffer))
-    with Producer(bootstrap) as producer:
-        found = producer.add_batches(topic, built).result(PATIENCE_S)
-    assert [(each.partition, each.base_offset, each.record_count) for each in found] == [
-        (0, 0, 10),
-        (1, 0, 10),
-        (0, 10, 10),
-    ]
-    assert len(read_log(bootstrap, topic)) == 30
 
 
 def test_metrics_count_what_was_done(bootstrap: str, new_topic: NewTopic) -> None:

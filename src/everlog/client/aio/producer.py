@@ -23,7 +23,6 @@ from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.sender import Sender
 from everlog.client.drive.transactions import TransactionSession
 from everlog.records.batch import HEADER_BYTES
-from everlog.records.rows import BatchBuffer
 
 
 class Producer:
@@ -127,19 +126,6 @@ class Producer:
             await self._room(made[1].size_bytes, surroundings.monotonic() + self.settings.max_block_ms / 1000)
             self._check_sending("send_arrow")
             added += self.accumulator.add_batches(queues, [made])
-        return BulkDelivery(added)
-
-    async def add_batches(self, topic: str, batches: Sequence[tuple[int, BatchBuffer]]) -> BulkDelivery:
-        """Take batches that are made already, each with its partition. Waits for room as `send` does."""
-        self._check_open()
-        if self.session is not None:
-            self.session.core.check_open("send_arrow")
-        queues = self.intake.topics.get(topic) or await self.open_topic(topic)
-        deadline = surroundings.monotonic() + self.settings.max_block_ms / 1000
-        added: list[PendingBatch] = []
-        for partition, batch in batches:
-            await self._room(batch.size_bytes, deadline)
-            added += self.accumulator.add_batches(queues, [(partition, batch)])
         return BulkDelivery(added)
 
     async def flush(self, timeout: float | None = None) -> None:

@@ -21,7 +21,6 @@ from everlog.client.core.producer.record_intake import short_way_of
 from everlog.client.core.producer.settings import ProducerOptions, ProducerSettings
 from everlog.client.sync.portal import Portal
 from everlog.records.batch import HEADER_BYTES
-from everlog.records.rows import BatchBuffer
 
 Result = TypeVar("Result")
 
@@ -120,10 +119,6 @@ class Producer:
             self._check_sending()
             added += self._inner.accumulator.add_batches(queues, [made])
         return BulkDelivery(added)
-
-    def add_batches(self, topic: str, batches: Sequence[tuple[int, BatchBuffer]]) -> BulkDelivery:
-        """Take batches that are made already, each with its partition. Blocks for room as `send` does."""
-        return self._run(self._inner.add_batches(topic, batches))
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until all of it was delivered or has failed.
