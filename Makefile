@@ -6,7 +6,7 @@ WORKERS ?= 2
 FUZZ_SECONDS ?= 600
 CHAOS_SECONDS ?= 300
 SIM_SEEDS ?= 20000
-KERNELS := $(wildcard src/everlog/*/*.[ch] src/everlog/*/*/*.[ch])
+KERNELS := $(wildcard src/everlog/*.h src/everlog/*/*.[ch] src/everlog/*/*/*.[ch])
 
 .PHONY: run test test-kafka check format fuzz crash chaos sim bench bench-quick messages clean help
 .DEFAULT_GOAL := help

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#include "../twin.h"
+
 static int open_validity(PyObject *given, int64_t slots, const char *what, Py_buffer *buffer, const uint8_t **bits)
 {
     *bits = NULL;
@@ -119,13 +121,7 @@ static PyMethodDef methods[] = {
 static int prepare(PyObject *module)
 {
     (void)module;
-    /* Here and not in Python, where a module that decides may not look at the environment. */
-    const char *plain = getenv("EVERLOG_PURE_PYTHON");
-    if (plain && *plain && *plain != '0') {
-        PyErr_SetString(PyExc_ImportError, "EVERLOG_PURE_PYTHON asks for the plain Python twins");
-        return -1;
-    }
-    return 0;
+    return everlog_twin_wanted();
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "varint.h"
+#include "../twin.h"
 
 /* Below this many bytes, handing the interpreter lock over costs more than the pass itself. */
 #define UNLOCK_BYTES (256 * 1024)
@@ -374,13 +375,7 @@ static PyMethodDef methods[] = {
 static int prepare(PyObject *module)
 {
     (void)module;
-    /* Here and not in Python, where a module that decides may not look at the environment. */
-    const char *plain = getenv("EVERLOG_PURE_PYTHON");
-    if (plain && *plain && *plain != '0') {
-        PyErr_SetString(PyExc_ImportError, "EVERLOG_PURE_PYTHON asks for the plain Python twins");
-        return -1;
-    }
-    return 0;
+    return everlog_twin_wanted();
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "../twin.h"
+
 #define MULTIPLIER 0x5BD1E995u
 #define SEED 0x9747B28Cu
 
@@ -55,12 +57,8 @@ static PyObject *imported(const char *module_name, const char *name)
 
 static int prepare(PyObject *module)
 {
-    /* Here and not in Python, where a module that decides may not look at the environment. */
-    const char *plain = getenv("EVERLOG_PURE_PYTHON");
-    if (plain && *plain && *plain != '0') {
-        PyErr_SetString(PyExc_ImportError, "EVERLOG_PURE_PYTHON asks for the plain Python twins");
+    if (everlog_twin_wanted() < 0)
         return -1;
-    }
     rows_state *state = PyModule_GetState(module);
     if (!(state->no_headers = PyTuple_New(0)) || !(state->raw_name = PyUnicode_InternFromString("raw")) ||
         !(state->seal = imported("everlog.records.sealing", "seal")) ||

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../twin.h"
+
 #define MOST_IN_RUN 64
 #define FIRST_FLEXIBLE 9
 #define FIRST_WITH_TOPIC_ID 13
@@ -242,13 +244,7 @@ static PyMethodDef methods[] = {
 static int prepare(PyObject *module)
 {
     (void)module;
-    /* Here and not in Python, where a module that decides may not look at the environment. */
-    const char *plain = getenv("EVERLOG_PURE_PYTHON");
-    if (plain && *plain && *plain != '0') {
-        PyErr_SetString(PyExc_ImportError, "EVERLOG_PURE_PYTHON asks for the plain Python twins");
-        return -1;
-    }
-    return 0;
+    return everlog_twin_wanted();
 }
 
 static PyModuleDef_Slot slots[] = {
