@@ -90,6 +90,7 @@ class GroupProgram(ClientProgram, RebalanceListener):
             default_api_timeout_ms=3_000,
             retry_backoff_ms=20,
             retry_backoff_max_ms=200,
+            socket_connection_setup_timeout_ms=1_000,
             reconnect_backoff_ms=10,
             reconnect_backoff_max_ms=200,
         )

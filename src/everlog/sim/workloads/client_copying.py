@@ -78,6 +78,7 @@ class CopyingProgram(GroupProgram):
             max_block_ms=3_000,
             retry_backoff_ms=20,
             retry_backoff_max_ms=200,
+            socket_connection_setup_timeout_ms=1_000,
             reconnect_backoff_ms=10,
             reconnect_backoff_max_ms=200,
         )

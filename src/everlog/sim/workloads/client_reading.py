@@ -45,6 +45,7 @@ class ReadingProgram(ClientProgram):
             request_timeout_ms=pick((300, 1_000, 2_000)),
             retry_backoff_ms=20,
             retry_backoff_max_ms=200,
+            socket_connection_setup_timeout_ms=1_000,
             reconnect_backoff_ms=10,
             reconnect_backoff_max_ms=200,
         )
