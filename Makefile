@@ -6,6 +6,7 @@ WORKERS ?= 2
 FUZZ_SECONDS ?= 600
 CHAOS_SECONDS ?= 300
 SIM_SEEDS ?= 20000
+SIM_CLIENT_SEEDS ?= 2000
 KERNELS := $(wildcard src/everlog/*.h src/everlog/*/*.[ch] src/everlog/*/*/*.[ch])
 
 .PHONY: run test test-kafka check format fuzz crash chaos sim bench bench-quick messages clean help
@@ -41,8 +42,9 @@ fuzz: $(VENV)/.tests ## fuzz every reader of foreign bytes for FUZZ_SECONDS (600
 crash: $(VENV)/.tests ## crash-point enumeration with more histories and more ways to lose writes (minutes)
 	EVERLOG_CRASH_SEEDS=8 EVERLOG_CRASH_HISTORIES=40 $(BIN)/python -m pytest -n $(WORKERS) tests/crash
 
-sim: $(VENV)/.tests ## SIM_SEEDS (20000) simulated runs of a whole node with faults
-	EVERLOG_SIM_SEEDS=$(SIM_SEEDS) $(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_seeds.py
+sim: $(VENV)/.tests ## SIM_SEEDS (20000) simulated runs of a whole node with faults, SIM_CLIENT_SEEDS (2000) of our clients on it
+	EVERLOG_SIM_SEEDS=$(SIM_SEEDS) EVERLOG_SIM_CLIENT_SEEDS=$(SIM_CLIENT_SEEDS) \
+		$(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_seeds.py tests/sim/test_client_seeds.py
 
 chaos: $(VENV)/.tests ## kill, stop and pause a real broker under load for CHAOS_SECONDS (300), then check the history
 	$(BIN)/python -m tests.e2e.workloads.chaos --seconds $(CHAOS_SECONDS) $(ARGS)

@@ -311,6 +311,8 @@ class Transactions:
         if self.stage in (Stage.UNINITIALIZED, Stage.INITIALIZING, Stage.READY, Stage.FATAL):
             return
         code = error.code if isinstance(error, Refused) else ErrorCode.NETWORK_EXCEPTION
+        if code is not ErrorCode.TRANSACTION_ABORTABLE:
+            self.lost()
         self._note(meaning(Asked.PRODUCE, code), error)
 
     def call_failed(self, asked: Asked, error: EverlogError) -> None:
