@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -23,7 +23,14 @@ from bench.clients import child, report
 from bench.clients.jobs import WORKS, Job, Program, Work
 from bench.clients.readers import READERS
 from bench.clients.samples import Results, Sample
-from bench.machine import QUIET_CORES, ForeignCpu, this_machine, wait_quiet
+from bench.machine import (
+    QUIET_CORES,
+    ForeignCpu,
+    FullPageCache,
+    this_machine,
+    touch_page_cache,
+    wait_quiet,
+)
 from bench.runner import free_port_pair
 
 _PARTITIONS = 4
@@ -32,6 +39,7 @@ _FULL, _QUICK = 400_000_000, 100_000_000
 _READ_SHARE = 3.0
 """Reading is quicker, and more of it is needed: librdkafka has 64 MB at hand when the first record comes."""
 _LEAST_RECORDS = 2_000
+_RECORD_OVERHEAD = 20
 
 _WARM_UP_RECORDS = 200_000
 _TOPIC_LIMIT_S = 60.0
@@ -122,7 +130,14 @@ class Course:
     def run(self, broker: Broker, results: Results) -> None:
         """Take all samples on one broker, the programs in turn."""
         admin: Any = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}"})
-        self._warm_up(broker, admin)
+        _say("filling the page cache")
+        with tempfile.TemporaryDirectory() as place, closing(FullPageCache(Path(place))) as cache:
+            self._cache, self._place = cache, Path(place)
+            cache.top_up()
+            self._warm_up(broker, admin)
+            self._take(broker, admin, results)
+
+    def _take(self, broker: Broker, admin: Any, results: Results) -> None:
         for size in self._sizes:
             for work in self._works:
                 programs = [
@@ -151,6 +166,8 @@ class Course:
             for program in programs:
                 with _topic(admin) as topic:
                     job = self._job(broker, program, topic, size)
+                    self._cache.top_up()
+                    touch_page_cache(self._place, int(job.count * (size + _RECORD_OVERHEAD) * 1.25))
                     self._sample(broker, work, job, repeat, results)
 
     def _read(
