@@ -1,6 +1,6 @@
 """The way to one broker for produce requests: its connection, and how many are under way on it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from everlog.client.core.retry import Backoff
 from everlog.client.drive.connection import Connection
@@ -18,8 +18,6 @@ class ProduceLane:
     is_connecting: bool = False
     blocked_until: float = 0.0
     """Before it nothing is sent: it could not be reached, or it asked for a pause (KIP-219)."""
-    turn: int = field(default=0)
-    """Where the next request begins among the partitions, so that none starves."""
 
     @property
     def is_open(self) -> bool:
