@@ -33,7 +33,8 @@ async def test_c2_members_share_partitions_and_every_record_is_read_by_one(
         await until(lambda: shared(6, *readers), *readers)
 
         for partition in range(6):
-            write(bootstrap, topic, NUMBERS[partition * 10 : partition * 10 + 10], partition=partition)
+            values = NUMBERS[partition * 10 : partition * 10 + 10]
+            await asyncio.to_thread(write, bootstrap, topic, values, partition=partition)
         await until(lambda: sum(len(each.values) for each in readers) >= 60, *readers)
 
         assert sorted(value for each in readers for value in each.values) == sorted(NUMBERS)
@@ -198,7 +199,7 @@ async def test_c2_a_pattern_finds_topics_that_come_later(
         await until(lambda: reader.consumer.subscription() == {first}, reader)
 
         later = topic_maker(bootstrap, lambda: f"{prefix}-later")()
-        write(bootstrap, later, [b"x"])
+        await asyncio.to_thread(write, bootstrap, later, [b"x"])
 
         await until(lambda: reader.consumer.subscription() == {first, later}, reader)
         await until(lambda: reader.values == [b"x"], reader)
@@ -269,7 +270,7 @@ async def test_c2_a_group_survives_a_restart_of_its_coordinator(
 
         await asyncio.to_thread(victim.kill)
         await asyncio.to_thread(victim.start)
-        write(victim.bootstrap, topic, NUMBERS[10:20], partition=1)
+        await asyncio.to_thread(write, victim.bootstrap, topic, NUMBERS[10:20], partition=1)
 
         await until(lambda: sum(len(each.values) for each in readers) >= 20, *readers)
         await until(lambda: shared(4, *readers), *readers)

@@ -17,6 +17,11 @@ from everlog import (
     Unreachable,
 )
 from everlog.aio import Consumer
+from everlog.client.core.coordinators import CoordinatorKind
+from everlog.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from tests.client.conftest import NewTopic, topic_maker
 from tests.client.group_members import WAYS, Reader, a_group, members, on_a_loop, shared, until
 from tests.client.log_writing import write
@@ -47,6 +52,31 @@ async def test_c5_offsets_are_to_be_had_while_a_join_waits_for_a_slow_member(
         await until(lambda: shared(4, quick, slow, third), quick, slow, third)
 
 
+@on_a_loop
+async def test_c4_a_member_that_the_broker_forgot_finds_its_offsets_and_joins_again(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic(2)
+    async with members(bootstrap) as group:
+        reader = await group.join(topic, **WAYS["consumer"])
+        await until(lambda: shared(2, reader), reader)
+        consumer = reader.consumer
+
+        # As if its session had run out: somebody says in its name that it leaves.
+        leave = ConsumerGroupHeartbeatRequest(
+            group_id=group.group, member_id=consumer.group_metadata().member_id, member_epoch=-1
+        )
+        left = await consumer.reading.link.call_coordinator(
+            CoordinatorKind.GROUP, group.group, leave, ConsumerGroupHeartbeatResponse
+        )
+        assert left.error_code == 0
+        found = await consumer.committed(TopicPartition(topic, 0))
+
+        assert found == {TopicPartition(topic, 0): None}
+        await until(lambda: reader.events[-1] == ("assigned", frozenset({0, 1})), reader)
+        assert ("lost", frozenset({0, 1})) in reader.events
+
+
 @every_way
 @on_a_loop
 async def test_c3_offsets_are_committed_before_partitions_go_to_another(
@@ -63,7 +93,7 @@ async def test_c3_offsets_are_committed_before_partitions_go_to_another(
         second = await group.join(topic, **options)
         await until(lambda: shared(2, first, second), first, second)
         for partition in range(2):
-            write(bootstrap, topic, [b"new"], partition=partition)
+            await asyncio.to_thread(write, bootstrap, topic, [b"new"], partition=partition)
         await until(lambda: len(first.values) + len(second.values) >= 102, first, second)
 
         assert second.values == [b"new"], "what the first has read is not read again"

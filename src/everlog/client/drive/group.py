@@ -83,7 +83,7 @@ class GroupSession:
             if self._is_consumer_protocol
             else ClassicMember(settings)
         )
-        self._offsets = GroupOffsets(link, settings, self._identity, self._commit_refused)
+        self._offsets = GroupOffsets(link, settings, self._identity, self._refused)
         self._watch = TopicWatch(link, settings, self._member, self._poke, self._fail)
         self._pattern: str | None = None
         self._is_subscribed = False
@@ -383,9 +383,9 @@ class GroupSession:
         who = self._member.metadata
         return who if self._is_consumer_protocol and who.generation > 0 else None
 
-    def _commit_refused(self, code: ErrorCode, who: GroupMetadata) -> None:
+    def _refused(self, code: ErrorCode, who: GroupMetadata) -> None:
         if who == self._member.metadata:  # Else it says nothing about what we are now.
-            self._member.take_commit_code(code)
+            self._member.take_refusal(code)
             self._poke()
 
     def _fail(self, error: EverlogError) -> None:

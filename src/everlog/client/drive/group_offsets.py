@@ -12,6 +12,7 @@ from everlog.client.core.group.member_offsets import (
     fetch_request,
     read_fetched,
 )
+from everlog.client.core.group.membership_consumer import FORGOTTEN
 from everlog.client.core.group.offsets import LAST_VERSION_BY_NAME
 from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
 from everlog.client.drive.link import ClusterLink
@@ -32,7 +33,7 @@ _ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 class GroupOffsets:
     """Commits and fetches the offsets of one group.
 
-    `identity` says in whose name, or raises; `on_refused` hears of commits that were refused.
+    `identity` says in whose name, or raises; `on_refused` hears of what was refused to a member.
     """
 
     def __init__(
@@ -79,10 +80,17 @@ class GroupOffsets:
         by_id = True
         while places:
             ids = TopicIds.of(places, self._link.view)
+            asker = who()
             try:
-                found = await self._fetch(places, who(), ids, by_id=by_id)
+                found = await self._fetch(places, asker, ids, by_id=by_id)
                 return {place: found.get(place) for place in places}
             except EverlogError as error:
+                if asker is not None and isinstance(error, Refused) and error.code in FORGOTTEN:
+                    # What is committed may be read by anybody; that we are forgotten is the member's to mend.
+                    self._on_refused(error.code, asker)
+                    if not await tries.pause():
+                        raise
+                    continue
                 if isinstance(error, Refused) and error.code is ErrorCode.UNKNOWN_TOPIC_ID and by_id:
                     by_id = False  # Our view is behind; names will do for a question.
                     self._link.mark_stale()

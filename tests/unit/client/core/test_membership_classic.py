@@ -244,7 +244,7 @@ def test_partitions_are_lost_even_while_the_application_gives_them_up() -> None:
 def test_a_refused_commit_tells_of_a_rebalance_too() -> None:
     member = stable(0)
 
-    member.take_commit_code(ErrorCode.UNKNOWN_MEMBER_ID)
+    member.take_refusal(ErrorCode.UNKNOWN_MEMBER_ID)
 
     assert poll(member) == [(Change.LOST, places(0))]
 
@@ -252,7 +252,7 @@ def test_a_refused_commit_tells_of_a_rebalance_too() -> None:
 def test_a_commit_refused_for_its_offset_says_nothing_about_the_member() -> None:
     member = stable(0)
 
-    member.take_commit_code(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+    member.take_refusal(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
     assert member.phase is Phase.STABLE
 

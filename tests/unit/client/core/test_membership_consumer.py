@@ -232,9 +232,9 @@ def test_a_member_whose_application_does_not_poll_leaves_and_comes_back() -> Non
 def test_a_refused_commit_may_tell_that_the_member_is_none_any_more() -> None:
     member = settled(0)
 
-    member.take_commit_code(ErrorCode.STALE_MEMBER_EPOCH)
+    member.take_refusal(ErrorCode.STALE_MEMBER_EPOCH)
     assert poll(member) == []
-    member.take_commit_code(ErrorCode.UNKNOWN_MEMBER_ID)
+    member.take_refusal(ErrorCode.UNKNOWN_MEMBER_ID)
 
     assert poll(member) == [(Change.LOST, places(0))]
 

@@ -198,8 +198,8 @@ class ClassicMember:
             self._join_anew = True
             self._reason = "the topics of the group have changed"
 
-    def take_commit_code(self, code: ErrorCode) -> None:
-        """Take in the code of a commit, which may tell that this member is none any more."""
+    def take_refusal(self, code: ErrorCode) -> None:
+        """Take in why offsets were refused, which may tell that this member is none any more."""
         if code in (
             ErrorCode.UNKNOWN_MEMBER_ID,
             ErrorCode.ILLEGAL_GENERATION,

@@ -42,7 +42,7 @@ Place = tuple[Uuid, int]
 """A partition by its topic's id: a topic made anew under the same name is another."""
 
 
-_FORGOTTEN = (
+FORGOTTEN = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.FENCED_MEMBER_EPOCH,
     ErrorCode.GROUP_ID_NOT_FOUND,  # The last member was forgotten, and the group with it.
@@ -203,9 +203,9 @@ class ConsumerMember:
         if known:
             self._is_settled = False
 
-    def take_commit_code(self, code: ErrorCode) -> None:
-        """Take in the code of a commit, which may tell that this member is none any more."""
-        if code in _FORGOTTEN:
+    def take_refusal(self, code: ErrorCode) -> None:
+        """Take in why offsets were refused, which may tell that this member is none any more."""
+        if code in FORGOTTEN:
             self._lose()
 
     def to_tell(self) -> Tell | None:
@@ -308,7 +308,7 @@ class ConsumerMember:
             self._be_outside()
             return Advice.GO_ON
         match code:
-            case _ if code in _FORGOTTEN:
+            case _ if code in FORGOTTEN:
                 self._lose()
                 return Advice.GO_ON
             case ErrorCode.FENCED_INSTANCE_ID:

@@ -126,8 +126,8 @@ class Member(Protocol):
         """Take in how topics are now, whether or not a step asked for it."""
         ...
 
-    def take_commit_code(self, code: ErrorCode) -> None:
-        """Take in the code of a commit, which may tell that this member is none any more."""
+    def take_refusal(self, code: ErrorCode) -> None:
+        """Take in why offsets were refused, which may tell that this member is none any more."""
         ...
 
     def to_tell(self) -> Tell | None:
