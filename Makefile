@@ -7,15 +7,16 @@ FUZZ_SECONDS ?= 600
 CHAOS_SECONDS ?= 300
 SIM_SEEDS ?= 20000
 SIM_CLIENT_SEEDS ?= 2000
+SPARK_KILLS ?= 200
 KERNELS := $(wildcard src/everlog/*.h src/everlog/*/*.[ch] src/everlog/*/*/*.[ch])
 
-.PHONY: run test test-kafka check format fuzz crash chaos sim bench bench-quick messages clean help
+.PHONY: run test test-kafka check format fuzz crash chaos sim spark-kills bench bench-spark bench-quick messages clean help
 .DEFAULT_GOAL := help
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: $(VENV)/.runs ## start a broker, stream sample orders through it, and leave it serving
+run: $(VENV)/.runs ## the demo: a broker, orders streaming in, a Spark pipeline from topic to topic and table
 	$(BIN)/python -m everlog.cli.demo $(ARGS)
 
 test: $(VENV)/.tests ## run all tests; what cannot run here is listed with its reason
@@ -49,6 +50,13 @@ sim: $(VENV)/.tests ## SIM_SEEDS (20000) simulated runs of a whole node with fau
 chaos: $(VENV)/.tests ## kill, stop and pause a real broker under load for CHAOS_SECONDS (300), then check the history
 	$(BIN)/python -m tests.e2e.workloads.chaos --seconds $(CHAOS_SECONDS) $(ARGS)
 
+spark-kills: $(VENV)/.tests ## SPARK_KILLS (200) kills of drivers, workers and brokers under exactly-once pipelines, then each input is counted
+	$(BIN)/python -m tests.spark.kills --kills $(SPARK_KILLS)
+	$(BIN)/python -m tests.spark.kills_table --kills 40
+
+bench-spark: $(VENV)/.tests ## measure our Spark source and sink beside Spark's own connector (ARGS= for options)
+	$(BIN)/python -m bench.spark $(ARGS)
+
 bench: $(VENV)/.tests ## measure beside Apache Kafka on this machine (about 25 minutes; ARGS= for options)
 	$(BIN)/python -m bench $(ARGS)
 
@@ -67,7 +75,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runs: $(BIN)/python pyproject.toml setup.py $(KERNELS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[spark,lake]"
 	@touch $@
 
 $(VENV)/.tests: $(BIN)/python pyproject.toml setup.py $(KERNELS)
