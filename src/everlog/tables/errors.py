@@ -1,0 +1,44 @@
+"""What can go wrong with a table.
+
+TableError
+├── TableMisdeclared    a declaration has a value it cannot have
+├── SchemaConflict      the declared columns do not fit those that the table has
+├── NoSuchTable         there is no such table, or no declaration of that name
+├── StagedLost          a staged file is gone before its commit
+└── CommitContended     others commit so often that this commit found no gap
+"""
+
+from everlog.model.errors import EverlogError
+
+
+class TableError(EverlogError):
+    """A table cannot do what it was asked to."""
+
+
+class TableMisdeclared(TableError):
+    """A declaration has a value that it cannot have; the message names it and what was expected."""
+
+
+class SchemaConflict(TableError):
+    """The declared columns do not fit those that the table has."""
+
+
+class NoSuchTable(TableError):
+    """There is no table at that place, or no declaration of that name."""
+
+
+class StagedLost(TableError):
+    """A staged file is gone: the removal of orphans was quicker than the commit."""
+
+
+class CommitContended(TableError):
+    """Other writers committed each time this one tried to; nothing of it is in the table."""
+
+
+class ExtraMissing(TableError):
+    """A library is not installed; the message says what to install."""
+
+
+def extra_missing(library: str, what: str) -> ExtraMissing:
+    """The error for a library that is not there."""
+    return ExtraMissing(f"{what} needs {library}, which is not installed: pip install everlog[lake]")
