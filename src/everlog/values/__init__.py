@@ -1,5 +1,10 @@
 """Values as typed columns: JSON, strings, Avro and more to the columns of a schema, bad ones kept aside.
 
 Arrow in, Arrow out; it knows neither Spark nor brokers, and the tables use it as the source does.
-What always holds: a record that cannot be read costs its own row only, and its bytes are kept.
+What always holds: a record that cannot be read costs its own row only, and says why.
 """
+
+from everlog.values.decoded import BadSetting, Decoded, Decoder, Encoder
+from everlog.values.formats import FORMATS, SETTINGS, decoder, encoder
+
+__all__ = ["FORMATS", "SETTINGS", "BadSetting", "Decoded", "Decoder", "Encoder", "decoder", "encoder"]
