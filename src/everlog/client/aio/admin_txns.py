@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from everlog.client.aio.admin_desk import AdminDesk
+from everlog.client.aio.admin_desk import AdminDesk, Result
 from everlog.client.core.admin.outcomes import all_done
 from everlog.client.core.coordinators import CoordinatorKind
-from everlog.client.core.errors import refusal
-from everlog.model.errors import ErrorCode, Refused
+from everlog.client.core.errors import Unsupported, refusal
+from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Transaction,
         TransactionListing,
     )
+    from everlog.client.core.txn.prepared import PreparedTransaction
 
 _TRANSACTION = CoordinatorKind.TRANSACTION
 
@@ -94,6 +95,106 @@ class TransactionCalls(AdminDesk):
             lambda answer: [answer.error_code],
         )
         return read_fenced(answer, transactional_id)
+
+    # Transactions that their producers have prepared: `Producer.prepare_transaction`.
+
+    async def commit_prepared_transactions(self, prepared: Iterable[PreparedTransaction]) -> None:
+        """Commit transactions in the place of their producers; those that are committed already stay so.
+
+        ItemsRefused names those that were aborted meanwhile, as by their time-out; the others are committed.
+        """
+        from everlog.client.core.admin.transactions import (
+            commit_prepared_at_most,
+            commit_prepared_request,
+            read_committed,
+        )
+        from everlog.wire.messages.end_txn import EndTxnResponse
+
+        async def one(wanted: PreparedTransaction) -> Refused | None:
+            answer = await self._at_coordinator(
+                _TRANSACTION,
+                wanted.transactional_id,
+                commit_prepared_request(wanted),
+                EndTxnResponse,
+                lambda answer: [answer.error_code],
+                at_most=commit_prepared_at_most(wanted),
+            )
+            return read_committed(answer, wanted)
+
+        await self._each_prepared(prepared, one)
+
+    async def abort_prepared_transactions(self, prepared: Iterable[PreparedTransaction]) -> None:
+        """Abort transactions and shut their producers out; what those ids were used for since stays alone."""
+        from everlog.client.core.admin.transactions import abort_prepared_request, read_aborted
+        from everlog.wire.messages.init_producer_id import InitProducerIdResponse
+
+        async def one(wanted: PreparedTransaction) -> Refused | None:
+            answer = await self._at_coordinator(
+                _TRANSACTION,
+                wanted.transactional_id,
+                abort_prepared_request(wanted),
+                InitProducerIdResponse,
+                lambda answer: [answer.error_code],
+            )
+            return read_aborted(answer, wanted)
+
+        await self._each_prepared(prepared, one)
+
+    async def hold_prepared_transactions(
+        self, prepared: Iterable[PreparedTransaction]
+    ) -> dict[PreparedTransaction, PreparedTransaction]:
+        """Take transactions over: no time-out ends them, and only what is returned for each does (KIP-939).
+
+        Unsupported where the cluster has no two-phase commit, Refused with
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED where it is not allowed. ItemsRefused names those that are open
+        no more; the others are held, and must be ended in the end.
+        """
+        from everlog.client.core.admin.transactions import TWO_PHASE_VERSION, hold_request, read_held
+        from everlog.wire.messages.init_producer_id import InitProducerIdResponse
+
+        async def one(wanted: PreparedTransaction) -> PreparedTransaction | Refused:
+            spoken = await self._init_version(wanted.transactional_id)
+            if spoken < TWO_PHASE_VERSION:
+                raise Unsupported(
+                    f"two-phase commit: the cluster speaks InitProducerId up to version {spoken}, expected "
+                    f"{TWO_PHASE_VERSION}; on Everlog, set transaction.two.phase.commit.enable=true"
+                )
+            answer = await self._at_coordinator(
+                _TRANSACTION,
+                wanted.transactional_id,
+                hold_request(wanted),
+                InitProducerIdResponse,
+                lambda answer: [answer.error_code],
+                at_most=TWO_PHASE_VERSION,
+            )
+            return read_held(answer, wanted)
+
+        return await self._each_prepared(prepared, one)
+
+    async def _init_version(self, transactional_id: str) -> int:
+        """The version of InitProducerId that the coordinator of an id speaks."""
+        from everlog.client.core.admin.transactions import TWO_PHASE_VERSION
+        from everlog.wire.apis import ApiKey
+
+        async def once(_limit: float) -> int:
+            node = await self._link.coordinator(_TRANSACTION, transactional_id)
+            try:
+                connection = await self._link.broker(node.node_id)
+            except EverlogError:
+                self._link.forget_coordinator(_TRANSACTION, transactional_id)
+                raise
+            return connection.versions.pick(ApiKey.INIT_PRODUCER_ID, TWO_PHASE_VERSION)
+
+        return await self._patiently(once)
+
+    async def _each_prepared(
+        self,
+        prepared: Iterable[PreparedTransaction],
+        one: Callable[[PreparedTransaction], Awaitable[Result | Refused]],
+    ) -> dict[PreparedTransaction, Result]:
+        wanted = list(dict.fromkeys(prepared))
+        found = await asyncio.gather(*(one(each) for each in wanted))
+        return all_done(dict(zip(wanted, found, strict=True)))
 
     async def describe_producers(
         self, places: Iterable[TopicPartition]

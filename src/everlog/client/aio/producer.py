@@ -19,6 +19,7 @@ from everlog.client.core.producer.metrics import ProducerMetrics
 from everlog.client.core.producer.pending_batch import PendingBatch
 from everlog.client.core.producer.record_intake import RecordIntake, short_way_of
 from everlog.client.core.producer.settings import ProducerOptions, producer_settings
+from everlog.client.core.txn.prepared import PreparedTransaction
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.sender import Sender
 from everlog.client.drive.transactions import TransactionSession
@@ -201,6 +202,15 @@ class Producer:
         knows then what it has decided.
         """
         await self._transactions().commit(timeout)
+
+    async def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction | None:
+        """Deliver all records of the transaction and leave its end to somebody else; None if it has none.
+
+        What it returns is all that `Admin.commit_prepared_transactions` needs, in whatever process and after
+        whatever restart. The producer itself can still commit or abort it; `init_transactions` goes on after
+        somebody else has, and aborts it if nobody has. Closing the producer leaves it open.
+        """
+        return await self._transactions().prepare(timeout)
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
         """Abort the transaction: readers of committed records never see it.

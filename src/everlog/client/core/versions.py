@@ -51,14 +51,17 @@ class BrokerVersions:
         return self._common(api) is not None
 
     def pick(self, api: ApiKey, at_most: int | None = None) -> int:
-        """Return the newest version that both speak, up to `at_most`; Unsupported if there is none."""
+        """Return the newest version that both speak, up to `at_most`; Unsupported if there is none.
+
+        A version that is not stable yet is picked only where `at_most` asks for it.
+        """
         picked = self._picked.get((api, at_most))
         if picked is None:
             picked = self._picked[api, at_most] = self._pick(api, at_most)
         return picked
 
     def _pick(self, api: ApiKey, at_most: int | None) -> int:
-        common = self._common(api)
+        common = self._common(api, at_most)
         if common is None or (at_most is not None and at_most < common[0]):
             theirs = self._ranges.get(api)
             found = "does not serve it" if theirs is None else f"serves versions {theirs[0]} to {theirs[1]}"
@@ -73,10 +76,11 @@ class BrokerVersions:
         """Every API the broker serves, with its range, by key."""
         return sorted(self._ranges.items())
 
-    def _common(self, api: ApiKey) -> tuple[int, int] | None:
+    def _common(self, api: ApiKey, at_most: int | None = None) -> tuple[int, int] | None:
         theirs = self._ranges.get(api)
         if theirs is None:
             return None
         ours = APIS[api]
-        low, high = max(theirs[0], ours.min_version), min(theirs[1], ours.advertised_max)
+        newest = ours.max_version if at_most == ours.max_version else ours.advertised_max
+        low, high = max(theirs[0], ours.min_version), min(theirs[1], newest)
         return (low, high) if low <= high else None

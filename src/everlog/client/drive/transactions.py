@@ -11,6 +11,7 @@ from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
 from everlog.client.core.producer.identity import ProducerIdentity
 from everlog.client.core.retry import Backoff
 from everlog.client.core.txn.codes import Asked
+from everlog.client.core.txn.prepared import PreparedTransaction
 from everlog.client.core.txn.transactions import (
     EPOCH_PER_TRANSACTION,
     TRANSACTION_VERSION,
@@ -142,15 +143,15 @@ class TransactionSession:
         """
         deadline = self._deadline(timeout)
         async with self._alone(deadline):
-            self.core.start_commit()
-            try:
-                await self._outbox.flush(self._left(deadline))
-            except BaseException:
-                self.core.put_off_commit()
-                raise
-            # What failed to be delivered meanwhile shows now.
-            self.core.start_commit()
+            await self._deliver_all(deadline)
             await self._end(deadline)
+
+    async def prepare(self, timeout: float | None = None) -> PreparedTransaction | None:
+        """Deliver all records and leave the end to others; None if nothing was sent. Else as `commit`."""
+        deadline = self._deadline(timeout)
+        async with self._alone(deadline):
+            await self._deliver_all(deadline)
+            return self.core.prepared()
 
     async def abort(self, timeout: float | None = None) -> None:
         """Abort: what was sent is never seen by readers of committed records, what was not is dropped."""
@@ -233,6 +234,16 @@ class TransactionSession:
         await self._stop_adding()
         await self._outbox.flush(self._left(deadline))
         await self._end(deadline)
+
+    async def _deliver_all(self, deadline: float) -> None:
+        self.core.start_commit()
+        try:
+            await self._outbox.flush(self._left(deadline))
+        except BaseException:
+            self.core.put_off_commit()
+            raise
+        # What failed to be delivered meanwhile shows now.
+        self.core.start_commit()
 
     async def _end(self, deadline: float) -> None:
         core, before = self.core, self.core.identity

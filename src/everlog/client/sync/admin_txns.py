@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Transaction,
         TransactionListing,
     )
+    from everlog.client.core.txn.prepared import PreparedTransaction
 
 
 class TransactionCalls(AdminDesk):
@@ -45,6 +46,30 @@ class TransactionCalls(AdminDesk):
     def fence_producer(self, transactional_id: str) -> FencedProducer:
         """Abort what a transactional id has open and shut its producer out; returns once that is done."""
         return self._run(self._admin.fence_producer(transactional_id))
+
+    # Transactions that their producers have prepared: `Producer.prepare_transaction`.
+
+    def commit_prepared_transactions(self, prepared: Iterable[PreparedTransaction]) -> None:
+        """Commit transactions in the place of their producers; those that are committed already stay so.
+
+        ItemsRefused names those that were aborted meanwhile, as by their time-out; the others are committed.
+        """
+        return self._run(self._admin.commit_prepared_transactions(prepared))
+
+    def abort_prepared_transactions(self, prepared: Iterable[PreparedTransaction]) -> None:
+        """Abort transactions and shut their producers out; what those ids were used for since stays alone."""
+        return self._run(self._admin.abort_prepared_transactions(prepared))
+
+    def hold_prepared_transactions(
+        self, prepared: Iterable[PreparedTransaction]
+    ) -> dict[PreparedTransaction, PreparedTransaction]:
+        """Take transactions over: no time-out ends them, and only what is returned for each does (KIP-939).
+
+        Unsupported where the cluster has no two-phase commit, Refused with
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED where it is not allowed. ItemsRefused names those that are open
+        no more; the others are held, and must be ended in the end.
+        """
+        return self._run(self._admin.hold_prepared_transactions(prepared))
 
     def describe_producers(
         self, places: Iterable[TopicPartition]

@@ -14,6 +14,7 @@ from everlog.client.core.errors import (
 )
 from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
 from everlog.client.core.txn.codes import Asked, Meaning, meaning, worst
+from everlog.client.core.txn.prepared import PreparedTransaction
 from everlog.client.core.txn.transactions import Stage, Transactions, Turn
 from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.model.topics import TopicPartition
@@ -630,6 +631,65 @@ def test_the_first_init_can_be_asked_for_again() -> None:
     request = core.init_request()
     assert (request.transactional_id, request.transaction_timeout_ms) == ("till-1", 60_000)
     assert (request.producer_id, request.producer_epoch) == (-1, -1)
+
+
+# Left to others to end (KIP-939).
+
+
+def prepared(version: int = V2) -> Transactions:
+    core = writing(version)
+    core.start_commit()
+    assert core.prepared() == PreparedTransaction("till-1", 9, 0, version)
+    return core
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_prepared_transaction_takes_no_records_and_can_still_be_ended(version: int) -> None:
+    core = prepared(version)
+
+    assert not core.may_write
+    with pytest.raises(TransactionMisused, match="left to others"):
+        core.check_open("send")
+    with pytest.raises(TransactionMisused, match="left to others"):
+        core.begin()
+    core.start_commit()
+    request = core.end_request()
+    assert request is not None
+    assert request.committed
+
+
+def test_a_prepared_transaction_can_still_be_aborted() -> None:
+    core = prepared()
+    core.start_abort()
+    request = core.end_request()
+    assert request is not None
+    assert not request.committed
+
+
+def test_a_producer_goes_on_after_others_have_ended_its_transaction() -> None:
+    core = prepared()
+    core.init()
+
+    request = core.init_request()
+    assert (request.producer_id, request.producer_epoch) == (-1, -1)
+    assert core.initialized(InitProducerIdResponse(producer_id=9, producer_epoch=5)) is Turn.DONE
+    core.begin()
+    core.start_commit()
+    assert core.end_request() is None  # Nothing of the transaction before is left.
+
+
+def test_a_transaction_without_records_has_nothing_to_prepare() -> None:
+    core = in_transaction()
+    core.start_commit()
+
+    assert core.prepared() is None
+    core.begin()
+
+
+def test_a_commit_that_was_asked_for_can_be_left_to_nobody() -> None:
+    core = committing()
+    with pytest.raises(TransactionMisused, match="not known"):
+        core.prepared()
 
 
 # Calls that do not fit.

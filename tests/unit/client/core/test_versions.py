@@ -25,6 +25,11 @@ def test_an_unstable_version_is_not_used_though_the_broker_has_it() -> None:
     assert broker_with((ApiKey.INIT_PRODUCER_ID, 0, 6)).pick(ApiKey.INIT_PRODUCER_ID) == 5
 
 
+def test_an_unstable_version_is_used_where_it_is_asked_for() -> None:
+    assert broker_with((ApiKey.INIT_PRODUCER_ID, 0, 6)).pick(ApiKey.INIT_PRODUCER_ID, at_most=6) == 6
+    assert broker_with((ApiKey.INIT_PRODUCER_ID, 0, 5)).pick(ApiKey.INIT_PRODUCER_ID, at_most=6) == 5
+
+
 def test_an_api_without_a_common_version_is_unsupported_and_says_both_ranges() -> None:
     versions = broker_with((ApiKey.METADATA, 50, 60))
 

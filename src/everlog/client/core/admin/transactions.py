@@ -1,11 +1,12 @@
 """Transactions as an administrator sees them: listed, described, aborted (P5, KIP-664)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everlog.client.core.admin.outcomes import outcome
 from everlog.client.core.errors import refusal
 from everlog.client.core.metadata import Broker
+from everlog.client.core.txn.prepared import PreparedTransaction
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.describe_producers import (
@@ -17,6 +18,7 @@ from everlog.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
+from everlog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from everlog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from everlog.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from everlog.wire.messages.write_txn_markers import (
@@ -37,6 +39,10 @@ STATES = (
     "PrepareEpochFence",
 )
 ONGOING = "Ongoing"
+TWO_PHASE_VERSION = 6
+"""The version of InitProducerId that can hold a transaction open (KIP-939)."""
+_NEXT_OWNER_TIMEOUT_MS = 60_000
+"""Asked for where an id is taken over only to abort: whoever uses it next says what it wants."""
 NO_FILTER = -1
 
 
@@ -154,6 +160,78 @@ def read_fenced(response: InitProducerIdResponse, transactional_id: str) -> Fenc
     if response.error_code != ErrorCode.NONE:
         raise _refusal(response.error_code, transactional_id)
     return FencedProducer(response.producer_id, response.producer_epoch)
+
+
+def commit_prepared_request(prepared: PreparedTransaction) -> EndTxnRequest:
+    """Ask for a transaction that its producer has prepared to be committed."""
+    return EndTxnRequest(
+        transactional_id=prepared.transactional_id,
+        producer_id=prepared.producer_id,
+        producer_epoch=prepared.producer_epoch,
+        committed=True,
+    )
+
+
+def commit_prepared_at_most(prepared: PreparedTransaction) -> int:
+    """The newest version of EndTxn for it: from 5 on the end raises the epoch."""
+    return 5 if prepared.version >= 2 else 4
+
+
+def read_committed(response: EndTxnResponse, prepared: PreparedTransaction) -> Refused | None:
+    """None once it is committed, by this request or one before; Refused if it was aborted."""
+    if response.error_code == ErrorCode.NONE:
+        return None
+    return _refusal(response.error_code, prepared.transactional_id)
+
+
+def abort_prepared_request(prepared: PreparedTransaction) -> InitProducerIdRequest:
+    """Ask for the epoch after that of a transaction: aborts it, and nothing that came after it (KIP-360)."""
+    return InitProducerIdRequest(
+        transactional_id=prepared.transactional_id,
+        transaction_timeout_ms=_NEXT_OWNER_TIMEOUT_MS,
+        producer_id=prepared.producer_id,
+        producer_epoch=prepared.producer_epoch,
+    )
+
+
+_IS_OVER = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+)
+
+
+def read_aborted(response: InitProducerIdResponse, prepared: PreparedTransaction) -> Refused | None:
+    """None once the transaction is over, however it ended."""
+    if response.error_code == ErrorCode.NONE or response.error_code in _IS_OVER:
+        return None
+    return _refusal(response.error_code, prepared.transactional_id)
+
+
+def hold_request(prepared: PreparedTransaction) -> InitProducerIdRequest:
+    """Ask for a transaction to stay open until it is ended, however long that takes (KIP-939)."""
+    # The epoch is not named: a repeated request, whose answer was lost, must find what the first one left.
+    return InitProducerIdRequest(
+        transactional_id=prepared.transactional_id, enable2_pc=True, keep_prepared_txn=True
+    )
+
+
+def read_held(
+    response: InitProducerIdResponse, prepared: PreparedTransaction
+) -> PreparedTransaction | Refused:
+    """The transaction under the epoch that alone can end it now; Refused if it is open no more."""
+    if response.error_code != ErrorCode.NONE:
+        return _refusal(response.error_code, prepared.transactional_id)
+    found = (response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
+    if found != (prepared.producer_id, prepared.producer_epoch):
+        expected = f"expected producer {prepared.producer_id} in epoch {prepared.producer_epoch}"
+        said = "is open no more" if found[0] < 0 else f"is of producer {found[0]} in epoch {found[1]}"
+        about = f"transactional id {prepared.transactional_id!r}"
+        return refusal(ErrorCode.INVALID_TXN_STATE, f"its transaction {said}: {expected}", about)
+    return replace(prepared, producer_id=response.producer_id, producer_epoch=response.producer_epoch)
 
 
 def describe_producers_request(places: Iterable[TopicPartition]) -> DescribeProducersRequest:

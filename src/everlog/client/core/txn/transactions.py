@@ -4,6 +4,9 @@
                                                 ↓      ↘        ↓
                                               FAILED → ABORTING → READY        any of them → FATAL
 
+From COMMITTING it may go to PREPARED instead, where the end is somebody else's affair; the producer goes on
+by taking over its id anew.
+
 It takes answers and returns requests; who sends them, and how often, is the driver's affair. Two protocols
 are spoken. In version 1 partitions and groups are added before they are written to, and a producer keeps its
 epoch over its transactions. In version 2 (KIP-890) leaders add them, and each end brings a new epoch, so that
@@ -18,6 +21,7 @@ from everlog.client.core.errors import Fenced, TransactionFailed, TransactionMis
 from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
 from everlog.client.core.producer.identity import ProducerIdentity
 from everlog.client.core.txn.codes import FORGOTTEN, Asked, Meaning, meaning, worst
+from everlog.client.core.txn.prepared import PreparedTransaction
 from everlog.client.core.txn.requests import (
     add_partitions_request,
     offset_commit_request,
@@ -46,6 +50,7 @@ class Stage(Enum):
     READY = "without a transaction"
     IN_TRANSACTION = "in a transaction"
     COMMITTING = "committing"
+    PREPARED = "in a transaction that is left to others to end"
     ABORTING = "aborting"
     FAILED = "in a transaction that must be aborted"
     FATAL = "unusable"
@@ -95,8 +100,12 @@ class Transactions:
     # What the application asks for. Each raises what forbids it.
 
     def init(self) -> None:
-        """Begin to take over the transactional id; again if that was not finished."""
-        self._allow(Stage.UNINITIALIZED, Stage.INITIALIZING, wish="init_transactions")
+        """Begin to take over the transactional id; again if that was not finished, or if others ended it."""
+        self._allow(Stage.UNINITIALIZED, Stage.INITIALIZING, Stage.PREPARED, wish="init_transactions")
+        if self.stage is Stage.PREPARED:
+            # Whoever ended it has had the next epoch, or the one after that.
+            self.identity = ProducerIdentity()
+            self._forget_transaction()
         self.stage = Stage.INITIALIZING
 
     def begin(self) -> None:
@@ -113,8 +122,22 @@ class Transactions:
 
     def start_commit(self) -> None:
         """Take no more records; once all were delivered the end may be asked for. Again if not finished."""
-        self._allow(Stage.IN_TRANSACTION, Stage.COMMITTING, wish="commit_transaction")
+        self._allow(Stage.IN_TRANSACTION, Stage.COMMITTING, Stage.PREPARED, wish="commit_transaction")
         self.stage = Stage.COMMITTING
+
+    def prepared(self) -> PreparedTransaction | None:
+        """Leave the end to others, all records being delivered; None, and it is over, if there are none."""
+        assert self.stage is Stage.COMMITTING, self.stage
+        if self._is_decided:
+            raise TransactionMisused(self._misused("prepare_transaction"))
+        if not self._may_be_known:
+            self._end()
+            return None
+        self.stage = Stage.PREPARED
+        producer = self.identity
+        return PreparedTransaction(
+            self.transactional_id, producer.producer_id, producer.producer_epoch, self.version
+        )
 
     def put_off_commit(self) -> None:
         """Go back to the open transaction: not all records were delivered in time."""
@@ -123,7 +146,9 @@ class Transactions:
 
     def start_abort(self) -> None:
         """Take no more records, and let what is under way come to nothing. Again if not finished."""
-        self._allow(Stage.IN_TRANSACTION, Stage.FAILED, Stage.ABORTING, wish="abort_transaction")
+        self._allow(
+            Stage.IN_TRANSACTION, Stage.FAILED, Stage.PREPARED, Stage.ABORTING, wish="abort_transaction"
+        )
         self.stage = Stage.ABORTING
         # Batches that are given up leave holes in the sequence numbers, and one may come late.
         self._needs_epoch = self._needs_epoch or (self._may_be_known and not self._renews)
