@@ -4,6 +4,8 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
+from everlog.spark.failures import told_in_one_line
+
 
 class EverlogDataSource(DataSource):
     """Topics of Everlog or Apache Kafka, read and written, batch and streaming."""
@@ -13,7 +15,37 @@ class EverlogDataSource(DataSource):
         """The name for `.format(...)`."""
         return "everlog"
 
-    # The sink is imported when it is asked for: most processes that Spark starts need one side only.
+    # Each side is imported when it is asked for: most processes that Spark starts need one of them only.
+
+    def schema(self) -> str:
+        """The columns of a read, as DDL."""
+        from everlog.spark.source.options import read_options
+        from everlog.spark.source.record_schema import read_schema
+
+        with told_in_one_line():
+            # Whether it will be a stream is not known here; what is wrong in both cases is told early.
+            return read_schema(read_options(self.options, streaming=None))
+
+    def reader(self, schema: Any) -> Any:
+        """The reader of a batch query."""
+        from everlog.spark.source.batch_reader import EverlogBatchReader, FilteredBatchReader
+        from everlog.spark.source.options import read_options
+        from everlog.spark.source.pushdown import spark_pushes_filters
+
+        with told_in_one_line():
+            options = read_options(self.options, streaming=False)
+            kind = (
+                FilteredBatchReader if options.push_filters and spark_pushes_filters() else EverlogBatchReader
+            )
+            return kind(options, schema)
+
+    def streamReader(self, schema: Any) -> Any:
+        """The reader of a streaming query."""
+        from everlog.spark.source.options import read_options
+        from everlog.spark.source.stream_reader import EverlogStreamReader
+
+        with told_in_one_line():
+            return EverlogStreamReader(read_options(self.options, streaming=True), schema)
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         """The writer of a batch query."""

@@ -1,0 +1,123 @@
+"""The columns of a read, as Spark is told of them: those of Spark's Kafka connector, and the value's own.
+
+Spark parses DDL in Java, and the processes in which it asks for a schema have no Java at hand. So a schema is
+put together as text here; only the names of its columns are looked at.
+"""
+
+import json
+from collections.abc import Sequence
+
+from everlog.model.errors import ConfigError
+from everlog.spark.source.options import SourceOptions, ValueOptions
+
+TYPES = {
+    "key": "BINARY",
+    "value": "BINARY",
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "timestampType": "INT",
+    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+}
+"""The columns of a record, in their order."""
+
+CORRUPT_RECORD = "_corrupt_record"
+CORRUPT_REASON = "_corrupt_reason"
+CORRUPT = {CORRUPT_RECORD: "BINARY", CORRUPT_REASON: "STRING"}
+"""Beside typed values: the bytes of a value that could not be read, and why; null where it could."""
+
+
+def read_schema(options: SourceOptions) -> str:
+    """The schema of a read as DDL; ConfigError if columns are unknown or clash."""
+    chosen = record_columns(options)
+    if options.value is None:
+        return ", ".join(f"`{name}` {TYPES[name]}" for name in chosen)
+    fields = _value_ddl(options.value)
+    if options.value.as_struct:
+        struct = f"STRUCT<{fields}>"
+        columns = [f"`{name}` {struct if name == 'value' else TYPES[name]}" for name in chosen]
+    else:
+        names = ddl_names(fields)
+        taken = {name.lower() for name in (*chosen, *CORRUPT)} - {"value"}
+        clash = next((name for name in names if name.lower() in taken), None)
+        if clash is not None:
+            raise ConfigError(
+                f"option valueSchema has a field {clash!r}, and so has the record: leave the record's out "
+                "by the option columns, or set valueColumns=struct to have the fields in a column `value`"
+            )
+        columns = [f"`{name}` {TYPES[name]}" for name in chosen if name != "value"]
+        columns.append(fields)
+    columns += [f"`{name}` {kind}" for name, kind in CORRUPT.items()]
+    return ", ".join(columns)
+
+
+def ddl_names(ddl: str) -> list[str]:
+    """The names of the columns that DDL declares; what lies within brackets and quotes is not looked at."""
+    parts = _split(ddl)
+    names: list[str] = []
+    for part in parts:
+        text = part.strip()
+        if not text:
+            raise ConfigError(f"option valueSchema={ddl!r}: expected DDL such as 'id BIGINT, name STRING'")
+        if text.startswith("`"):
+            end = text.find("`", 1)
+            names.append(text[1:end] if end > 0 else text[1:])
+        else:
+            names.append(text.split()[0].split(":")[0])
+    return names
+
+
+def _split(ddl: str) -> list[str]:
+    parts, depth, quote, start = list[str](), 0, "", 0
+    for at, letter in enumerate(ddl):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "`'\"":
+            quote = letter
+        elif letter in "<(":
+            depth += 1
+        elif letter in ">)":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            parts.append(ddl[start:at])
+            start = at + 1
+    return [*parts, ddl[start:]]
+
+
+def record_columns(options: SourceOptions) -> Sequence[str]:
+    """The columns of the record that a read has, in order."""
+    known = {name.lower(): name for name in TYPES}
+    if options.columns is None:
+        return [name for name in TYPES if name != "headers" or options.include_headers]
+    chosen: list[str] = []
+    for name in options.columns:
+        if name.lower() not in known:
+            raise ConfigError(f"option columns: unknown column {name!r}; expected some of {', '.join(TYPES)}")
+        chosen.append(known[name.lower()])
+    if len(set(chosen)) < len(chosen):
+        raise ConfigError(f"option columns={','.join(options.columns)!r} names a column twice")
+    return chosen
+
+
+def _value_ddl(value: ValueOptions) -> str:
+    if value.schema is None:
+        if value.format == "string" and not value.as_struct:
+            return "`value` STRING"
+        raise ConfigError(
+            f"valueFormat={value.format} needs the option valueSchema, such as 'id BIGINT, name STRING'"
+        )
+    if value.schema.startswith("{"):
+        return _json_ddl(value.schema)
+    return value.schema
+
+
+def _json_ddl(text: str) -> str:
+    """The DDL of a schema in Spark's JSON, as `df.schema.json()` writes it."""
+    from pyspark.sql.types import StructType
+
+    try:
+        fields = StructType.fromJson(json.loads(text)).fields
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"option valueSchema is not a schema in Spark's JSON: {error!r}") from None
+    return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
