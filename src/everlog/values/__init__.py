@@ -5,6 +5,16 @@ What always holds: a record that cannot be read costs its own row only, and says
 """
 
 from everlog.values.decoded import BadSetting, Decoded, Decoder, Encoder
-from everlog.values.formats import FORMATS, SETTINGS, decoder, encoder
+from everlog.values.formats import FORMATS, SETTINGS, avro_columns, decoder, encoder
 
-__all__ = ["FORMATS", "SETTINGS", "BadSetting", "Decoded", "Decoder", "Encoder", "decoder", "encoder"]
+__all__ = [
+    "FORMATS",
+    "SETTINGS",
+    "BadSetting",
+    "Decoded",
+    "Decoder",
+    "Encoder",
+    "avro_columns",
+    "decoder",
+    "encoder",
+]

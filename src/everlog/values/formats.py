@@ -5,11 +5,16 @@ from collections.abc import Mapping
 from everlog.values.arrow import Schema
 from everlog.values.decoded import BadSetting, Decoder, Encoder
 from everlog.values.json_decoder import JsonDecoder
+from everlog.values.json_encoder import JsonEncoder
+from everlog.values.numbers import NUMBERS, BytesDecoder, BytesEncoder, NumberDecoder, NumberEncoder
 from everlog.values.text import TextDecoder, TextEncoder
 
 SETTINGS: Mapping[str, frozenset[str]] = {
     "json": frozenset({"timeZone"}),
+    "avro": frozenset({"avroSchema", "avroPrefix", "schemaId"}),
     "string": frozenset(),
+    "bytes": frozenset(),
+    **{name: frozenset[str]() for name in NUMBERS},
 }
 """Which settings each format has. Those of others are refused."""
 FORMATS = tuple(SETTINGS)
@@ -19,7 +24,11 @@ def decoder(format: str, schema: Schema, settings: Mapping[str, str] | None = No
     """The decoder of a format for a schema. BadSetting names what of it will not do.
 
     - `json`: one object a value. `timeZone` is that of times that name none, UTC by default.
-    - `string`: one column of text in UTF-8.
+    - `avro`: one datum a value. `avroSchema` is the schema it was written with, in JSON; `avroPrefix` says
+      whether the number of a schema comes first, as by Confluent's serializers: `auto` (by trying),
+      `confluent` or `none`. `avro_columns` tells the columns of an Avro schema.
+    - `string`: one column of text in UTF-8. `bytes`: one column as it is.
+    - `short`, `int`, `long`, `float`, `double`: one column of numbers as Kafka's serializers write them.
 
     ```python
     prices = decoder("json", pa.schema({"sku": pa.string(), "price": pa.decimal128(9, 2)}))
@@ -32,16 +41,48 @@ def decoder(format: str, schema: Schema, settings: Mapping[str, str] | None = No
     match format:
         case "json":
             return JsonDecoder(schema, chosen.get("timeZone", "UTC"))
-        case _:
+        case "avro":
+            from everlog.values.avro import AvroDecoder
+
+            return AvroDecoder(schema, chosen)
+        case "string":
             return TextDecoder(schema)
+        case "bytes":
+            return BytesDecoder(schema)
+        case _:
+            return NumberDecoder(NUMBERS[format], schema)
 
 
 def encoder(format: str, schema: Schema, settings: Mapping[str, str] | None = None) -> Encoder:
-    """The way back: the encoder whose values the decoder of the same arguments reads."""
-    _checked(format, schema, settings or {})
+    """The way back: the encoder whose values the decoder of the same arguments reads.
+
+    `json` leaves out fields that are null. `avro` writes the prefix of Confluent's serializers if `schemaId`
+    is the number of a schema.
+    """
+    chosen = _checked(format, schema, settings or {})
     match format:
-        case _:
+        case "json":
+            return JsonEncoder(schema)
+        case "avro":
+            from everlog.values.avro import AvroEncoder
+
+            return AvroEncoder(schema, chosen)
+        case "string":
             return TextEncoder(schema)
+        case "bytes":
+            return BytesEncoder(schema)
+        case _:
+            return NumberEncoder(NUMBERS[format], schema)
+
+
+def avro_columns(avro_schema: str) -> Schema:
+    """The columns of values of an Avro schema in JSON: a record's fields, or one column called `value`.
+
+    Moments are in microseconds, as Spark has them; a union with null is what it is without.
+    """
+    from everlog.values.avro_schemas import avro_columns
+
+    return avro_columns(avro_schema)
 
 
 def _checked(name: str, schema: Schema, settings: Mapping[str, str]) -> dict[str, str]:

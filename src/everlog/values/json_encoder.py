@@ -7,8 +7,6 @@ from everlog.values.arrow import Array, DataType, Schema, StructArray, one_array
 from everlog.values.json_shapes import check_json_type
 
 _NEEDS_CARE = r'[\x00-\x1f"\\]'
-_NULL = pa.scalar("null")
-_COMMA = pa.scalar(",")
 
 
 class JsonEncoder:
@@ -29,7 +27,10 @@ def _fragment(array: Array) -> Array:
     if types.is_string(kind) or types.is_large_string(kind):
         return _quoted(array.cast(pa.string()))
     if types.is_binary(kind):
-        return pa.array([None if v is None else f'"{base64.b64encode(v).decode()}"' for v in array.to_pylist()], pa.string())
+        return pa.array(
+            [None if v is None else f'"{base64.b64encode(v).decode()}"' for v in array.to_pylist()],
+            pa.string(),
+        )
     if types.is_floating(kind):
         return _numbers(array)
     if types.is_timestamp(kind):
@@ -49,9 +50,9 @@ def _fragment(array: Array) -> Array:
 def _objects(array: Array) -> Array:
     parts: list[Array] = []
     for field, column in zip(array.type, array.flatten(), strict=True):
-        parts.append(_pairs(pa.scalar(json.dumps(field.name, ensure_ascii=False)), _fragment(column)))
-    inner = pc.binary_join_element_wise(*parts, _COMMA, null_handling="skip")
-    # Skipping nulls, a row that is null would be an object without fields.
+        name = pa.scalar(f",{json.dumps(field.name, ensure_ascii=False)}")
+        parts.append(_pairs(name, _fragment(column)).fill_null(""))
+    inner = pc.ascii_ltrim(pc.binary_join_element_wise(*parts, ""), characters=",")
     return pc.if_else(array.is_valid(), _wrapped("{", inner, "}"), pa.scalar(None, pa.string()))
 
 
@@ -79,9 +80,14 @@ def _wrapped(before: str, array: Array, after: str) -> Array:
 def _quoted(array: Array) -> Array:
     careful = pc.match_substring_regex(array, _NEEDS_CARE)
     if pc.any(careful, min_count=0).as_py():
-        texts = [None if v is None else json.dumps(v, ensure_ascii=False) for v in array.filter(careful).to_pylist()]
+        texts = [
+            None if v is None else json.dumps(v, ensure_ascii=False)
+            for v in array.filter(careful).to_pylist()
+        ]
         # Those without anything to escape are wrapped as a whole; the few others take their places.
-        return pc.replace_with_mask(_wrapped('"', array, '"'), careful.fill_null(False), pa.array(texts, pa.string()))
+        return pc.replace_with_mask(
+            _wrapped('"', array, '"'), careful.fill_null(False), pa.array(texts, pa.string())
+        )
     return _wrapped('"', array, '"')
 
 
@@ -90,7 +96,9 @@ def _numbers(array: Array) -> Array:
     strange = pc.invert(pc.is_finite(array))
     if not pc.any(strange, min_count=0).as_py():
         return texts
-    names = pc.if_else(pc.is_nan(array), '"NaN"', pc.if_else(pc.greater(array, 0), '"Infinity"', '"-Infinity"'))
+    names = pc.if_else(
+        pc.is_nan(array), '"NaN"', pc.if_else(pc.greater(array, 0), '"Infinity"', '"-Infinity"')
+    )
     return pc.if_else(strange, names, texts)
 
 

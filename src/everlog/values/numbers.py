@@ -1,4 +1,4 @@
-"""Values that are one number or raw bytes, as Kafka's own serializers write them: big endian, of fixed width."""
+"""Values that are one number or raw bytes, as Kafka's own serializers write them: big endian, fixed width."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -60,7 +60,10 @@ class NumberDecoder:
             numbers = numbers.take(pc.if_else(fits, places, pa.scalar(None, pa.int64())))
             wrong = pc.and_(values.is_valid(), pc.invert(fits))
             reasons = pc.binary_join_element_wise(
-                "found ", lengths.cast(pa.string()), f" bytes, expected the {width} of format {self._number.name}", ""
+                "found ",
+                lengths.cast(pa.string()),
+                f" bytes, expected the {width} of format {self._number.name}",
+                "",
             )
             errors = pc.if_else(wrong, reasons, pa.scalar(None, pa.string()))
         return Decoded(struct_of([numbers], self._schema), errors)
