@@ -36,7 +36,7 @@ class OffsetRanges:
     def between(
         cls, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]
     ) -> "OffsetRanges":
-        """Ranges between two offsets of a streaming source, `{"topic": {"0": 123}}`; a new partition begins at 0."""
+        """Between two offsets of a streaming source, `{"topic": {"0": 123}}`; a new partition begins at 0."""
         return cls.of(
             {
                 (topic, int(partition)): (start.get(topic, {}).get(partition, 0), last)

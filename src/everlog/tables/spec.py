@@ -4,13 +4,10 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from everlog.model.topics import topic_name_problem
 from everlog.tables.errors import TableMisdeclared
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Format = Literal["parquet", "iceberg", "delta"]
 Mode = Literal["append", "upsert"]
@@ -38,7 +35,7 @@ class TableSpec:
     value_format: str = "json"
     """How values are read: a format of `everlog.values`."""
     schema: str = ""
-    """Columns of the value, such as `id long, name string`; empty for the bytes of the value in one column `value`."""
+    """Columns of the value, such as `id long, name string`; empty: its bytes, in one column `value`."""
     key: tuple[str, ...] = ()
     """Upsert: columns that name a row; empty: the record's key does, as in compaction."""
     debezium: bool = False
@@ -79,8 +76,8 @@ class TableSpec:
             raise _wrong("dead_letter_topic", self.dead_letter_topic, "another topic than the table's own")
 
     @property
-    def columns(self) -> "pa.Schema":
-        """The declared columns of the value as an Arrow schema, without the `_…` columns."""
+    def columns(self) -> Any:
+        """The declared columns of the value as a `pyarrow.Schema`, without the `_…` columns."""
         from everlog.tables.schema import declared_columns
 
         return declared_columns(self)

@@ -1,7 +1,7 @@
 """What a writer on any machine hands to the one that commits: names of files, never their bytes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from everlog.tables.offsets import OffsetRanges
 
@@ -28,11 +28,14 @@ class Staged:
     """Rows in append mode: data files as the table will have them."""
     changes: tuple[DataFile, ...] = ()
     """Rows in upsert mode: the newest change of each key, for the commit to apply."""
+    bad: tuple[DataFile, ...] = ()
+    """Records that could not be read, for the dead-letter topic."""
     rows: int = 0
-    seen: OffsetRanges = OffsetRanges()
+    bad_rows: int = 0
+    seen: OffsetRanges = field(default_factory=OffsetRanges)
     """From the lowest to the highest offset among the rows, good and bad."""
 
     @property
     def size_bytes(self) -> int:
         """Size of the files."""
-        return sum(file.size_bytes for file in (*self.files, *self.changes))
+        return sum(file.size_bytes for file in (*self.files, *self.changes, *self.bad))
