@@ -1,6 +1,7 @@
 """A partition and its mirror on two real clusters, each slice read from one and written to the other."""
 
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
@@ -97,7 +98,9 @@ def test_settings_of_the_source_are_those_of_its_mirror(mirror: Mirror) -> None:
 def test_partitions_that_are_added_are_mirrored_too(mirror: Mirror) -> None:
     with everlog.Admin(mirror.source) as admin:
         admin.create_partitions({"orders": 4})
-    mirror.prepare({"orders"})
+    with ThreadPoolExecutor(4) as pool:
+        prepared = list(pool.map(lambda _: mirror.prepare({"orders"}), range(4)))
+    assert prepared == [{"orders": 4}] * 4
     with everlog.Admin(mirror.target) as admin:
         names = [mirror.name_of("orders"), mirror.map_name_of("orders")]
         assert {len(found.partitions) for found in admin.describe_topics(names).values()} == {4}

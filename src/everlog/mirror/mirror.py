@@ -53,10 +53,11 @@ class Mirror:
         """The name of the topic with the notes about a topic of the source."""
         return self.map_topic.replace("{topic}", self.name_of(topic))
 
-    def prepare(self, topics: set[str]) -> None:
-        """Make what is missing on the target: mirrors with the source's settings, maps, partitions."""
-        if not topics:
-            return
+    def prepare(self, topics: set[str]) -> dict[str, int]:
+        """Make what is missing on the target: mirrors with the source's settings, maps, partitions.
+
+        Returns how many partitions each topic has. Several may call at once.
+        """
         with (
             Admin(self.source, **self.source_options) as source,
             Admin(self.target, **self.target_options) as target,
@@ -81,6 +82,7 @@ class Mirror:
                     there,
                     NewTopic(self.map_name_of(topic), total, configs={"cleanup.policy": "compact"}),
                 )
+            return {topic: len(described.partitions) for topic, described in found.items()}
 
 
 def _make(admin: Admin, there: set[str], wanted: NewTopic) -> None:
@@ -91,6 +93,14 @@ def _make(admin: Admin, there: set[str], wanted: NewTopic) -> None:
         except ItemsRefused as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-    have = len(admin.describe_topics([wanted.name])[wanted.name].partitions)
-    if have < wanted.partitions:
-        admin.create_partitions({wanted.name: wanted.partitions})
+    if _partitions(admin, wanted.name) < wanted.partitions:
+        try:
+            admin.create_partitions({wanted.name: wanted.partitions})
+        except ItemsRefused:
+            # Another one may have come first.
+            if _partitions(admin, wanted.name) < wanted.partitions:
+                raise
+
+
+def _partitions(admin: Admin, topic: str) -> int:
+    return len(admin.describe_topics([topic])[topic].partitions)
