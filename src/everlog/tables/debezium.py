@@ -1,8 +1,9 @@
 """Change events of Debezium: what happened to a row of a database, and the row before and after.
 
-`{"before": …, "after": …, "op": "c", "ts_ms": …, "source": …}`, in JSON with or without `{"schema": …, "payload": …}`
-around it. Operations c (created), r (read in a snapshot), u (updated) have a row after; d (deleted) has one before,
-of which often only the key is filled in. Others, such as t (truncated) and m (message), are no rows.
+`{"before": …, "after": …, "op": "c", "ts_ms": …, "source": …}`, in JSON with or without
+`{"schema": …, "payload": …}` around it. Operations c (created), r (read in a snapshot), u (updated) have a
+row after; d (deleted) has one before, of which often only the key is filled in. Others, such as t (truncated)
+and m (message), are no rows.
 """
 
 from collections.abc import Mapping

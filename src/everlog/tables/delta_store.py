@@ -1,6 +1,6 @@
 """Delta tables by delta-rs. Our state is in the metadata of the commits, batches are app transactions, too.
 
-Nothing retries below us: a commit that others were quicker than fails, and is planned anew from what they made.
+delta-rs does not retry: a commit that others were quicker than fails, and is planned anew on theirs.
 """
 
 import json
@@ -175,7 +175,7 @@ class DeltaStore:
         ]
 
     def forget(self, before_ms: int, keep: int) -> int:
-        """Have delta-rs drop entries of its log that its own retention lets go; the rest stays readable as history."""
+        """Have delta-rs drop those entries of its log that its own retention lets go."""
         table = self.load().native
         before = len(table.history())
         table.create_checkpoint()

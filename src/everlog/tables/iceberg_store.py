@@ -1,7 +1,7 @@
 """Iceberg tables by pyiceberg, in a SQLite catalog beside the table unless another is named.
 
 Our state is a property of the table that changes in the same transaction as its files; each snapshot's
-summary says which batch it was, and which offsets. Nothing retries below us (`commit.retry.num-retries` is 0).
+summary says which batch it was, and which offsets. pyiceberg does not retry: `commit.retry.num-retries` is 0.
 """
 
 import json
@@ -29,7 +29,7 @@ RETRIES = "commit.retry.num-retries"
 
 
 class IcebergStore:
-    """A store in an Iceberg catalog. pyiceberg is typed in part, and what we need of it is not public: `Any`."""
+    """A store in an Iceberg catalog. pyiceberg is typed in part, not all we need of it is public: `Any`."""
 
     def __init__(self, spec: TableSpec) -> None:
         try:
@@ -58,8 +58,8 @@ class IcebergStore:
             if "uri" not in given:
                 if not self.directory.is_local:
                     raise TableError(
-                        f"table {self._spec.name}: location {self._spec.location!r} is remote: expected the property "
-                        "iceberg.catalog.uri, as a catalog beside the table can only be local"
+                        f"table {self._spec.name}: location {self._spec.location!r} is remote: expected "
+                        "the property iceberg.catalog.uri, as a catalog beside the table must be local"
                     )
                 parent = self.directory.root.rpartition("/")[0]
                 given |= {
@@ -117,25 +117,18 @@ class IcebergStore:
             table = self._catalog.load_table(self._name)
         except (self._errors.NoSuchTableError, self._errors.NoSuchNamespaceError) as error:
             raise NoSuchTable(
-                f"table {self._spec.name}: there is no Iceberg table {self._name} in the catalog for {self._spec.location}"
+                f"table {self._spec.name}: there is no Iceberg table {self._name} in the catalog "
+                f"for {self._spec.location}"
             ) from error
         tasks = {task.file.file_path: task for task in table.scan().plan_files()}
         files = tuple(
-            self._data_file(task.file, table) for _, task in sorted(tasks.items(), key=lambda item: item[0])
+            _data_file(task.file, table.specs()[task.file.spec_id])
+            for _, task in sorted(tasks.items(), key=lambda item: item[0])
         )
         snapshot = table.current_snapshot()
         version = "0" if snapshot is None else str(snapshot.snapshot_id)
         state = State.load(table.properties[STATE]) if STATE in table.properties else State()
         return View(version, plain_schema(table.schema().as_arrow()), state, files, (table, tasks))
-
-    def _data_file(self, file: Any, table: Any) -> DataFile:
-        values = {
-            each.name: partition_text(file.partition[at])
-            for at, each in enumerate(table.specs()[file.spec_id].fields)
-        }
-        return DataFile(
-            file.file_path, file.record_count, file.file_size_in_bytes, values, pickle.dumps(file)
-        )
 
     def evolve(self, view: View, schema: Schema) -> bool:
         """Add the columns in a transaction of its own."""
@@ -153,8 +146,8 @@ class IcebergStore:
         table, _ = view.native
         written: list[DataFile] = []
         for piece in cut(rows, self._target):
-            for file in self._arrow._dataframe_to_data_files(table.metadata, piece, table.io):
-                written.append(self._data_file(file, table))
+            made = self._arrow._dataframe_to_data_files(table.metadata, piece, table.io)
+            written += [_data_file(file, table.spec()) for file in made]
         return written
 
     def read(self, view: View, files: Sequence[DataFile], columns: Sequence[str] | None = None) -> Rows:
@@ -252,6 +245,12 @@ class IcebergStore:
         if view.state.graves is not None:
             needed.add(view.state.graves)
         return needed
+
+
+def _data_file(file: Any, spec: Any) -> DataFile:
+    file.spec_id = spec.spec_id
+    values = {each.name: partition_text(file.partition[at]) for at, each in enumerate(spec.fields)}
+    return DataFile(file.file_path, file.record_count, file.file_size_in_bytes, values, pickle.dumps(file))
 
 
 def _with_ids(schema: Schema) -> Any:

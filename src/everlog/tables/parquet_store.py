@@ -1,8 +1,8 @@
 """Tables of plain Parquet files: a log of commits beside the data says which files are the table.
 
 `_everlog/commits/00000000000000000007.json` is commit 7, with all files of the table. A commit is made by
-linking a complete, flushed file to the next name, which fails if another writer has it: so commits have one order,
-and a crash leaves either a whole commit or none. Data files of no commit are seen by nobody.
+linking a complete, flushed file to the next name, which fails if another writer has it: so commits have one
+order, and a crash leaves either a whole commit or none. Data files of no commit are seen by nobody.
 """
 
 import json
@@ -37,8 +37,8 @@ class ParquetStore:
         self.directory = Directory(spec.location)
         if not self.directory.is_local:
             raise TableMisdeclared(
-                f"table {spec.name}: location {spec.location!r}: a Parquet table needs a directory, as its commits are "
-                "made by links; Iceberg and Delta tables may be anywhere"
+                f"table {spec.name}: location {spec.location!r}: a Parquet table needs a directory, "
+                "as its commits are made by links; Iceberg and Delta tables may be anywhere"
             )
         self._spec = spec
         self._target = target_bytes(spec.properties)
@@ -101,20 +101,18 @@ class ParquetStore:
 
     def history(self) -> list[Commit]:
         """Commits that are there."""
-        commits: list[Commit] = []
-        for version in self._versions():
-            if (found := self._get(version)) is not None:
-                commits.append(
-                    Commit(
-                        str(version),
-                        found["at"],
-                        found["operation"],
-                        found["writer"],
-                        found["batch_id"],
-                        OffsetRanges.load(found["offsets"]),
-                    )
-                )
-        return commits
+        return [
+            Commit(
+                str(version),
+                found["at"],
+                found["operation"],
+                found["writer"],
+                found["batch_id"],
+                OffsetRanges.load(found["offsets"]),
+            )
+            for version in self._versions()
+            if (found := self._get(version)) is not None
+        ]
 
     def forget(self, before_ms: int, keep: int) -> int:
         """Remove commits, the oldest first, so that those that are left have no gap."""
@@ -182,8 +180,8 @@ class ParquetStore:
             sync_file(str(self._name(version)))
         finally:
             draft.unlink(missing_ok=True)
-        # A name that another commit had until it expired leads nowhere: the log has gone on. If it went on from
-        # this commit, the caller finds its batch in it.
+        # A name that another commit had until it expired leads nowhere: the log has gone on. If it went
+        # on from this commit, the caller finds its batch in it.
         return self._versions()[-1] == version
 
 

@@ -1,4 +1,4 @@
-"""Records to rows: values to columns, where each came from beside them, and what cannot be read kept aside."""
+"""Records to rows: values to columns, where each came from beside them, the unreadable kept aside."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -40,8 +40,8 @@ BAD = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """Rows for `Table.write_files`, and records for the dead-letter topic; each record is in one of them, or in
-    neither if it says nothing to the table, as a tombstone does in append mode with Debezium."""
+    """Rows for `Table.write_files`, and records for the dead-letter topic. Each record is in one of them; in
+    neither if it says nothing to the table, as a tombstone of Debezium in append mode."""
 
     rows: Batch
     bad: Batch
@@ -78,7 +78,8 @@ class Shaper:
         for name in RECORD:
             if name not in records.schema.names:
                 raise SchemaConflict(
-                    f"records for table {self._spec.name} have no column {name!r}: expected {', '.join(RECORD)}"
+                    f"records for table {self._spec.name} have no column {name!r}: "
+                    f"expected {', '.join(RECORD)}"
                 )
         source = {name: one_array(records.column(name)) for name in RECORD}
         values = _binary(source["value"])

@@ -81,14 +81,14 @@ def grown(table: str, found: Schema, declared: Schema) -> Schema | None:
             new.append(column)
         elif not same_type(found.field(column.name).type, column.type):
             raise SchemaConflict(
-                f"column {column.name!r} of table {table} is of type {found.field(column.name).type}, declared as "
-                f"{column.type}: a column keeps its type; declare another column, or another table"
+                f"column {column.name!r} of table {table} is of type {found.field(column.name).type}, "
+                f"declared as {column.type}: a column keeps its type; declare another column or table"
             )
     return pa.schema([*found, *new]) if new else None
 
 
 def same_type(one: DataType, other: DataType) -> bool:
-    """Whether both are one type to a lake format: large or not, and names of list items, make no difference."""
+    """Whether both are one type to a lake format: large or not, and how list items are named, is one."""
     return plain_type(one).equals(plain_type(other))
 
 
@@ -117,7 +117,7 @@ def plain_schema(schema: Schema) -> Schema:
 
 
 def conformed(table: str, rows: Rows, schema: Schema, extra: Sequence[str] = ()) -> Rows:
-    """Rows with exactly the columns of a schema, and those of `extra` that they have, in its order and types."""
+    """Rows with exactly the columns of a schema, in its order and types, then those of `extra` they have."""
     for name in rows.column_names:
         if name not in schema.names and name not in extra:
             raise SchemaConflict(
@@ -134,7 +134,8 @@ def conformed(table: str, rows: Rows, schema: Schema, extra: Sequence[str] = ())
                 array = array.cast(column.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise SchemaConflict(
-                    f"column {column.name!r} of table {table}: {array.type} does not become {column.type}: {error}"
+                    f"column {column.name!r} of table {table}: {array.type} does not become {column.type}: "
+                    f"{error}"
                 ) from error
         arrays.append(array)
     names = list(schema.names)

@@ -82,5 +82,5 @@ class Store(Protocol):
         ...
 
     def needed(self, before_ms: int, keep: int) -> set[str]:
-        """Files, relative to the directory, that commits which were not forgotten need, and all of the log's own."""
+        """Files that the commits need which `forget` leaves, and those of the log itself."""
         ...

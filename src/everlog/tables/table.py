@@ -175,7 +175,8 @@ class Table:
                 return Committed(version, plan.rows, plan.deleted)
             time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
         raise CommitContended(
-            f"batch {batch_id} of {writer}: table {self.spec.name} changed {ATTEMPTS} times while it was committed"
+            f"batch {batch_id} of {writer}: table {self.spec.name} changed {ATTEMPTS} times "
+            "while it was committed"
         )
 
     def _discard_changes(self, staged: Sequence[Staged]) -> None:
@@ -255,7 +256,7 @@ class Table:
 
 
 def open_table(spec: TableSpec, *, create: bool = True) -> Table:
-    """Open a table; with `create`, make it if it is not there, and add columns that the declaration has gained.
+    """Open a table; with `create`, make it if it is not there, and add columns that its declaration gained.
 
     Workers pass `create=False`: whoever drives them has opened it before. Raises NoSuchTable then, if it is
     not there, and SchemaConflict if declared columns do not fit.

@@ -26,8 +26,8 @@ def small_files(view: View, target_bytes: int) -> list[list[DataFile]]:
 def compact(store: Store, target_bytes: int) -> Compacted:
     """Rewrite small files and swap them for the new ones, if they still are the table's then.
 
-    Writers that append meanwhile do not disturb it, nor it them: what was rewritten is good as long as none of the
-    files was replaced. If one was, the rewriting begins again.
+    Writers that append meanwhile do not disturb it, nor it them: what was rewritten is good as long as none
+    of the files was replaced. If one was, the rewriting begins again.
     """
     for _ in range(ATTEMPTS):
         view = store.load()

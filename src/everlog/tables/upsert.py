@@ -1,7 +1,7 @@
 """Which change of a key counts: decided on columns, without files.
 
-Of two records of one key the later in a partition counts, whatever order they come in. Records of a key lie in
-one partition unless partitions were added; across partitions the later timestamp counts.
+Of two records of one key the later in a partition counts, whatever order they come in. Records of a key lie
+in one partition unless partitions were added; across partitions the later timestamp counts.
 """
 
 from collections.abc import Sequence
@@ -54,22 +54,20 @@ def latest(rows: Rows, key: Sequence[str]) -> Rows:
     frame = pa.table(
         {
             IDENTITY: identity(rows, key),
-            **{name: rows.column(name) for name in ORDER},
+            TOPIC: rows.column(TOPIC),
+            PARTITION: pc.fill_null(rows.column(PARTITION), -1),
+            OFFSET: pc.fill_null(rows.column(OFFSET), -1),
+            TIMESTAMP: pc.fill_null(rows.column(TIMESTAMP).cast(pa.int64()), -(1 << 63)),
             "at": pa.array(range(rows.num_rows), pa.int64()),
         }
     )
     # Rows that say no offset count in the order they come in: sorting is stable.
-    frame = frame.take(pc.sort_indices(frame, sort_keys=[(OFFSET, "ascending")], null_placement="at_start"))
+    frame = frame.take(pc.sort_indices(frame, sort_keys=[(OFFSET, "ascending")]))
     frame = frame.group_by([IDENTITY, TOPIC, PARTITION], use_threads=False).aggregate(
         [("at", "last"), (TIMESTAMP, "last")]
     )
-    frame = frame.take(
-        pc.sort_indices(
-            frame,
-            sort_keys=[(f"{TIMESTAMP}_last", "ascending"), (PARTITION, "ascending")],
-            null_placement="at_start",
-        )
-    )
+    across = [(f"{TIMESTAMP}_last", "ascending"), (PARTITION, "ascending")]
+    frame = frame.take(pc.sort_indices(frame, sort_keys=across))
     last = frame.group_by([IDENTITY], use_threads=False).aggregate([("at_last", "last")])
     return rows.take(_sorted(last["at_last_last"]))
 
