@@ -184,6 +184,14 @@ class Table:
             for file in (*each.changes, *each.bad):
                 self._store.directory.remove(file.path)
 
+    def discard(self, staged: Sequence[Staged]) -> int:
+        """Remove the files of rows that will never be committed; returns how many there were."""
+        directory = self._store.directory
+        files = [file for each in staged for file in (*each.files, *each.changes, *each.bad)]
+        for file in files:
+            directory.remove(directory.relative(file.path))
+        return len(files)
+
     def bad_records(self, staged: Sequence[Staged]) -> Rows:
         """Staged records that could not be read, with the columns of `rows.BAD`, ordered by place."""
         tables = [
@@ -218,6 +226,14 @@ class Table:
         """All rows as a `pyarrow.Table`."""
         view = self._store.load()
         return self._store.read(view, view.files, columns)
+
+    def data_files(self) -> list[DataFile]:
+        """The files that hold the rows now, for `read_files` on any machine."""
+        return list(self._store.load().files)
+
+    def read_files(self, files: Sequence[DataFile], columns: Sequence[str] | None = None) -> Rows:
+        """The rows of some files; those of `data_files`, as long as no expiry has removed them since."""
+        return self._store.read(self._store.load(), files, columns)
 
     def files(self) -> list[str]:
         """Paths of the files that hold the rows now, such as `spark.read.parquet` takes them."""
