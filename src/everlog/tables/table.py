@@ -286,8 +286,11 @@ def open_table(spec: TableSpec, *, create: bool = True) -> Table:
             wanted = grown(spec.name, view.schema, declared)
             if wanted is None or store.evolve(view, wanted):
                 break
-    else:
+    elif spec.schema:
+        # Who only reads need not know the columns, and declares none.
         grown(spec.name, store.load().schema, declared)
+    else:
+        store.load()
     return Table(spec, store)
 
 
