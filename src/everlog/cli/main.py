@@ -24,6 +24,7 @@ COMMANDS = {
     "config": Lazy("everlog.cli.config", "config", "Describe and change settings of topics and brokers."),
     "cluster": Lazy("everlog.cli.cluster", "cluster", "Look at the brokers of a cluster."),
     "log": Lazy("everlog.cli.log", "log", "Look into the files of a log on disk, and check them."),
+    "pipeline": Lazy("everlog.cli.pipeline", "pipeline", "Declare and run data pipelines on Spark."),
     "perf": Lazy("everlog.cli.perf", "perf", "Measure producing, consuming and latency."),
     "completion": Lazy("everlog.cli.completion", "completion", "Print the completion script of a shell."),
     "version": Lazy("everlog.cli.version", "version", "Print the version."),

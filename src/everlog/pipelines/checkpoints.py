@@ -1,0 +1,108 @@
+"""How far flows have come, from their checkpoints alone: no Spark is started for it."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from everlog.model.topics import TopicPartition
+
+CHECKPOINTS = "_checkpoints"
+STREAMS = "_streams"
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One flow's place in its topics. An end offset is exclusive: the next record to read."""
+
+    flow: str
+    batch: int | None
+    """The last batch that is done; None before the first."""
+    done: Offsets = field(default_factory=dict[TopicPartition, int])
+    """Where the next batch begins, by partition; topics alone, other sources have no place here."""
+    planned: Offsets = field(default_factory=dict[TopicPartition, int])
+    """Where the batch that was begun will end; the same as `done` if none was begun."""
+
+
+def read_checkpoints(storage: Path) -> list[Checkpoint]:
+    """The checkpoints of all flows below a storage, by name; of a flow that was refreshed, the newest."""
+    newest: dict[str, tuple[int, Path]] = {}
+    for kind in (CHECKPOINTS, STREAMS):
+        for path in _directories(storage / kind):
+            number = int(path.name) if path.name.isdigit() else 0
+            flow = _flow_name(path.relative_to(storage / kind).parts)
+            if flow not in newest or newest[flow][0] < number:
+                newest[flow] = number, path
+    return [_read(flow, path) for flow, (_, path) in sorted(newest.items())]
+
+
+def offsets_of_source(text: str) -> dict[TopicPartition, int]:
+    """A source's offset, `{"topic": {"0": 123}}`; empty if it is that of another kind of source."""
+    try:
+        read: object = json.loads(text)
+    except ValueError:
+        return {}
+    if not isinstance(read, dict):
+        return {}
+    offsets: dict[TopicPartition, int] = {}
+    for topic, partitions in cast(dict[str, object], read).items():
+        if not isinstance(partitions, dict):
+            return {}
+        for partition, offset in cast(dict[str, object], partitions).items():
+            if not partition.isdigit() or not isinstance(offset, int):
+                return {}
+            offsets[TopicPartition(topic, int(partition))] = offset
+    return offsets
+
+
+def short_flow(name: str) -> str:
+    """A flow's name as people say it: without the catalog and the database that are always the same."""
+    return re.sub(r"^spark_catalog\.default\.", "", name)
+
+
+def _directories(root: Path) -> Iterator[Path]:
+    if root.is_dir():
+        yield from (path.parent for path in root.rglob("offsets") if (path.parent / "commits").is_dir())
+
+
+def _flow_name(parts: tuple[str, ...]) -> str:
+    # catalog/database/table/flow/0 of a table, sink/flow/0 of a sink, stream/0. A flow that has the name of
+    # what it fills is called by that.
+    named = parts[:-1] if parts[-1].isdigit() else parts
+    if len(named) > 1 and named[-1] == named[-2]:
+        named = named[:-1]
+    return short_flow(".".join(named))
+
+
+def _read(flow: str, path: Path) -> Checkpoint:
+    done = _last(path / "commits")
+    planned = _last(path / "offsets")
+    return Checkpoint(
+        flow,
+        done,
+        {} if done is None else _offsets(path / "offsets" / str(done)),
+        {} if planned is None else _offsets(path / "offsets" / str(planned)),
+    )
+
+
+def _last(directory: Path) -> int | None:
+    batches = [int(path.name) for path in directory.iterdir() if path.name.isdigit()]
+    return max(batches, default=None)
+
+
+def _offsets(path: Path) -> dict[TopicPartition, int]:
+    try:
+        # A line for the version, one for the settings of the batch, then a line a source; `-` for none.
+        lines = path.read_text("utf-8").splitlines()[2:]
+    except (OSError, UnicodeDecodeError):
+        return {}  # Spark removes old ones while we read.
+    found: dict[TopicPartition, int] = {}
+    for line in lines:
+        for partition, offset in offsets_of_source(line).items():
+            # Two sources of one flow may read one topic: what counts is the one that is behind.
+            found[partition] = min(offset, found.get(partition, offset))
+    return found

@@ -1,0 +1,231 @@
+"""The process that runs a project on Spark: `python -m everlog.pipelines.runner`, started by `launcher`.
+
+Its first line of input is the job. The input then stays open: its end means stop, and comes as well when
+whoever started this is gone. Events go to a pipe; what Spark and the project print goes to the log.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from everlog.pipelines.declared import Refresh, connect, run_pass
+from everlog.pipelines.events import Event, PassEnded, PhaseBegan, RunEnded, event_line
+from everlog.pipelines.project import Project, load_project
+from everlog.pipelines.query_events import listen
+from everlog.pipelines.stream_queries import StreamQueries, load_streams
+from everlog.pipelines.streams import Stream
+from everlog.spark.errors import explain
+
+_STOP_SECONDS = 30.0
+_LOOK_SECONDS = 0.5
+_MOST_FAILURES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run, and how."""
+
+    spec_path: str
+    master: str
+    startup: dict[str, str]
+    settings: dict[str, str]
+    only: list[str]
+    full: list[str]
+    full_all: bool = False
+    dry: bool = False
+    continuous: bool = False
+    interval_seconds: float = 10.0
+    """From the start of a pass to the start of the next."""
+
+    def line(self) -> str:
+        """The job as the first line of the input."""
+        return json.dumps(asdict(self))
+
+
+class _Stopped(Exception):
+    """Somebody wants the run to end."""
+
+
+class Run:
+    """One run in this process."""
+
+    def __init__(self, job: Job, tell: Callable[[Event], None], stopping: threading.Event) -> None:
+        self._job = job
+        self._tell = tell
+        self._stopping = stopping
+        self._project: Project = load_project(Path(job.spec_path))
+        self._spark: Any = None
+        self._queries: StreamQueries | None = None
+
+    def go(self) -> None:
+        """Run to the end, or until asked to stop; raises what went wrong."""
+        from everlog.spark.session import session
+
+        self._tell(PhaseBegan(f"starting Spark on {self._job.master}"))
+        self._spark = session(self._project.name, master=self._job.master, settings=self._job.startup)
+        self._spark.sparkContext.setLogLevel("WARN")
+        for key, value in self._job.settings.items():
+            self._spark.conf.set(key, value)
+        listen(self._spark, self._tell)
+        self._tell(PhaseBegan("reading the project"))
+        streams = load_streams(self._project, self._spark)
+        declared, chosen = self._choose(streams)
+        self._queries = StreamQueries(self._spark, self._project, self._tell)
+        if self._job.dry:
+            self._queries.check(streams)
+        if self._job.continuous:
+            self._continue(declared, chosen)
+            return
+        if declared is not None:
+            self._pass(1, self._connected(), declared)
+        if chosen and not self._job.dry:
+            self._tell(PhaseBegan("running streams"))
+            self._queries.start(chosen, once=True, anew=self._anew(streams))
+            while not self._queries.done():
+                self._wait(_LOOK_SECONDS)
+
+    def close(self) -> None:
+        """Stop queries and Spark; gives up on a Spark that does not stop."""
+        spark, queries = self._spark, self._queries
+        if spark is None:
+            return
+
+        def stop() -> None:
+            if queries is not None:
+                queries.stop()
+            spark.stop()
+
+        closing = threading.Thread(target=stop, daemon=True)
+        closing.start()
+        closing.join(_STOP_SECONDS)
+
+    def _continue(self, declared: Refresh | None, streams: list[Stream]) -> None:
+        assert self._queries is not None
+        connected = self._connected() if declared is not None else None
+        failures = 0
+        number = 0
+        started = False
+        while True:
+            begun = time.monotonic()
+            try:
+                if declared is not None:
+                    number += 1
+                    self._pass(number, connected, declared)
+                    # Only the first pass resets; later ones go on from there.
+                    declared = Refresh(only=(*declared.only, *declared.full))
+                if streams and not started:
+                    self._queries.start(streams, once=False, anew=self._anew(streams))
+                    started = True
+                    self._tell(PhaseBegan("streaming"))
+                failures = 0
+            except _Stopped:
+                raise
+            except Exception as error:
+                # A broker that is away for a while must not end a pipeline that is to run for ever.
+                failures += 1
+                self._tell(PassEnded(number, explain(error) or str(error)))
+                traceback.print_exc()
+                if failures >= _MOST_FAILURES:
+                    raise
+            self._rest(begun + self._job.interval_seconds)
+
+    def _rest(self, until: float) -> None:
+        assert self._queries is not None
+        while (left := until - time.monotonic()) > 0:
+            self._wait(min(left, _LOOK_SECONDS))
+            self._queries.restart_failed(_MOST_FAILURES)
+
+    def _pass(self, number: int, connected: Any, wanted: Refresh) -> None:
+        """One pass, on a thread of its own: this one must be free to hear that it is to stop."""
+        self._tell(PhaseBegan("checking the graph" if wanted.dry else "running declared flows"))
+        failed: list[Exception] = []
+
+        def run() -> None:
+            try:
+                run_pass(connected, self._project, self._job.settings, wanted, self._tell)
+            except Exception as error:  # noqa: BLE001  raised again on the thread that waits
+                failed.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(_LOOK_SECONDS)
+            self._wait(0)
+        if failed:
+            raise failed[0]
+        self._tell(PassEnded(number))
+
+    def _connected(self) -> Any:
+        return connect(self._spark, self._job.settings)
+
+    def _wait(self, seconds: float) -> None:
+        if self._stopping.wait(seconds):
+            raise _Stopped
+
+    def _choose(self, streams: list[Stream]) -> tuple[Refresh | None, list[Stream]]:
+        """What declared flows are to do, None for nothing, and the streams to start."""
+        names = {stream.name for stream in streams}
+        only = [name for name in self._job.only if name not in names]
+        full = [name for name in self._job.full if name not in names]
+        asked = {*self._job.only, *self._job.full}
+        chosen = [stream for stream in streams if not asked or stream.name in asked]
+        anything = bool(self._project.declared_files()) and (not asked or bool(only or full))
+        refresh = Refresh(only, full, self._job.full_all, self._job.dry)
+        return refresh if anything else None, chosen
+
+    def _anew(self, streams: list[Stream]) -> set[str]:
+        return {stream.name for stream in streams if self._job.full_all or stream.name in self._job.full}
+
+
+def main() -> None:
+    """Run the job of the first line of input; the exit code is 0 if it was done."""
+    job = Job(**json.loads(sys.stdin.readline()))
+    with os.fdopen(int(os.environ["EVERLOG_EVENTS_FD"]), "w", buffering=1) as events:
+        lock = threading.Lock()
+
+        def tell(event: Event) -> None:
+            with lock:
+                events.write(event_line(event) + "\n")
+
+        stopping = threading.Event()
+        threading.Thread(target=_hear_the_end, args=(stopping,), daemon=True).start()
+        ended = _run(job, tell, stopping)
+        tell(ended)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The threads of pyspark's callback server would keep the process for ever; Spark has been stopped.
+    os._exit(1 if ended.problem else 0)
+
+
+def _hear_the_end(stopping: threading.Event) -> None:
+    sys.stdin.read()
+    stopping.set()
+
+
+def _run(job: Job, tell: Callable[[Event], None], stopping: threading.Event) -> RunEnded:
+    run: Run | None = None
+    try:
+        run = Run(job, tell, stopping)
+        run.go()
+        return RunEnded()
+    except _Stopped:
+        return RunEnded(stopped=True)
+    except Exception as error:  # noqa: BLE001  the edge of the process: whatever it is, its parent shows it
+        traceback.print_exc()
+        problem = explain(error) or f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        return RunEnded(problem, "".join(traceback.format_exception(error)))
+    finally:
+        if run is not None:
+            tell(PhaseBegan("stopping Spark"))
+            run.close()
+
+
+if __name__ == "__main__":
+    main()

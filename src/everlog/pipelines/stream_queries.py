@@ -1,0 +1,145 @@
+"""Flows on Structured Streaming: reading their files, starting their queries, watching them."""
+
+import importlib.util
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from everlog.model.errors import ConfigError
+from everlog.pipelines.checkpoints import STREAMS
+from everlog.pipelines.events import Event, FlowChanged
+from everlog.pipelines.project import Project
+from everlog.pipelines.streams import Stream, take_declared
+
+
+def load_streams(project: Project, spark: Any) -> list[Stream]:
+    """Run the project's `streams/*.py`, each with the global `spark`; return what they declare."""
+    found: list[Stream] = []
+    for path in project.stream_files():
+        spec = importlib.util.spec_from_file_location(f"everlog_streams_{path.stem}", path)
+        assert spec is not None, path
+        assert spec.loader is not None, path
+        module = importlib.util.module_from_spec(spec)
+        module.__dict__["spark"] = spark
+        spec.loader.exec_module(module)
+        declared = take_declared()
+        if not declared:
+            raise ConfigError(f"{path} declares no stream: expected a function with @stream")
+        for stream in declared:
+            if any(stream.name == other.name for other in found):
+                raise ConfigError(f"stream {stream.name!r} is declared twice, the second time in {path}")
+            found.append(stream)
+    return found
+
+
+@dataclass(slots=True)
+class _Running:
+    stream: Stream
+    query: Any
+    failures: int = 0
+    """In a row."""
+    batch_at_start: int = -1
+    over: bool = False
+    """Ended, and told so."""
+
+
+class StreamQueries:
+    """The queries of one run; pyspark's objects are `Any`."""
+
+    def __init__(self, spark: Any, project: Project, tell: Callable[[Event], None]) -> None:
+        self._spark = spark
+        self._project = project
+        self._tell = tell
+        self._running: dict[str, _Running] = {}
+        self._once = True
+
+    def check(self, streams: Iterable[Stream]) -> None:
+        """Call the functions and look at what they return; nothing is started."""
+        for stream in streams:
+            self._writer(stream)
+            self._tell(FlowChanged(stream.name, "CHECKED"))
+
+    def start(self, streams: Iterable[Stream], *, once: bool, anew: set[str]) -> None:
+        """Start queries: to the end of what is there, or for ever. Those in `anew` forget where they were."""
+        self._once = once
+        for stream in streams:
+            self._tell(FlowChanged(stream.name, "STARTING"))
+            query = self._start(stream, anew=stream.name in anew)
+            self._running[stream.name] = _Running(stream, query)
+            self._tell(FlowChanged(stream.name, "RUNNING"))
+
+    def done(self) -> bool:
+        """Whether all queries of a single run have ended; raises what one of them failed with."""
+        over = True
+        for name, running in self._running.items():
+            if running.query.isActive:
+                over = False
+                continue
+            if running.over:
+                continue
+            running.over = True
+            if (error := running.query.exception()) is not None:
+                self._tell(FlowChanged(name, "FAILED"))
+                raise error
+            self._tell(FlowChanged(name, "COMPLETED"))
+        return over
+
+    def restart_failed(self, most: int) -> None:
+        """Start queries that have ended again; raise what one fails with `most` times in a row."""
+        for name, running in self._running.items():
+            if running.query.isActive:
+                continue
+            error = running.query.exception()
+            self._tell(FlowChanged(name, "FAILED"))
+            progress = running.query.lastProgress
+            # A batch that was done in between shows that the failure was not for good.
+            moved = progress is not None and int(progress["batchId"]) > running.batch_at_start
+            running.failures = 1 if moved else running.failures + 1
+            if error is not None and running.failures >= most:
+                raise error
+            running.batch_at_start = int(progress["batchId"]) if progress is not None else -1
+            running.query = self._start(running.stream, anew=False)
+            self._tell(FlowChanged(name, "RUNNING"))
+
+    def stop(self) -> None:
+        """Stop all queries; what they had begun is done again at the next start."""
+        for name, running in self._running.items():
+            if running.query.isActive:
+                running.query.stop()
+                self._tell(FlowChanged(name, "STOPPED"))
+
+    def _start(self, stream: Stream, *, anew: bool) -> Any:
+        writer = self._writer(stream).queryName(stream.name)
+        writer = writer.option("checkpointLocation", self._checkpoint(stream.name, anew=anew))
+        if self._once:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=stream.trigger).start()
+
+    def _writer(self, stream: Stream) -> Any:
+        writer = stream.declare()
+        if not hasattr(writer, "queryName") or not hasattr(writer, "trigger"):
+            raise ConfigError(
+                f"stream {stream.name!r} returned {type(writer).__name__}: expected a writer that is not "
+                "started, such as df.writeStream.format(…)"
+            )
+        return writer
+
+    def _checkpoint(self, name: str, *, anew: bool) -> str:
+        # A new number, as Spark does for declared flows: the old place stays until somebody removes it.
+        home = f"{self._project.storage}/{STREAMS}/{name}"
+        local = self._project.local_storage
+        if local is not None:
+            return f"{home}/{_number(local / STREAMS / name, anew=anew)}"
+        return f"{home}/{_number(self._project.state / STREAMS / name, anew=anew, remember=True)}"
+
+
+def _number(home: Path, *, anew: bool, remember: bool = False) -> int:
+    """The number of a stream's checkpoint: the highest there is, and one more to begin anew."""
+    numbers = [int(path.name) for path in home.iterdir() if path.name.isdigit()] if home.is_dir() else []
+    highest = max(numbers, default=None)
+    number = 0 if highest is None else highest + anew
+    if remember:
+        # The checkpoint itself is on a storage that we do not look into.
+        (home / str(number)).mkdir(parents=True, exist_ok=True)
+    return number
