@@ -63,6 +63,12 @@ def test_a_transaction_is_described_with_its_partitions_in_order() -> None:
     assert fence_request(found).transaction_timeout_ms == 60_000
 
 
+def test_a_transaction_without_time_out_can_be_fenced_by_whoever_has_no_right_to_one() -> None:
+    held = Transaction("writer", "Ongoing", 7, 3, 2**31 - 1, 5, (ZERO,), BROKER)
+    assert fence_request(held).transaction_timeout_ms == 60_000
+    assert not fence_request(held).enable2_pc
+
+
 def test_a_start_time_of_minus_one_is_none() -> None:
     state = TransactionState(transactional_id="writer", transaction_start_time_ms=-1)
 

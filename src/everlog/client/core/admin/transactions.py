@@ -41,6 +41,7 @@ STATES = (
 ONGOING = "Ongoing"
 TWO_PHASE_VERSION = 6
 """The version of InitProducerId that can hold a transaction open (KIP-939)."""
+_NO_TIMEOUT_MS = 2**31 - 1
 _NEXT_OWNER_TIMEOUT_MS = 60_000
 """Asked for where an id is taken over only to abort: whoever uses it next says what it wants."""
 NO_FILTER = -1
@@ -148,10 +149,12 @@ def read_transaction(
 def fence_request(transaction: Transaction) -> InitProducerIdRequest:
     """Ask for the next epoch of a transactional id: that aborts what is open and shuts its producer out.
 
-    The time-out stays what the producer had asked for.
+    The time-out stays what the producer had asked for, if it had one (KIP-939).
     """
+    timeout_ms = transaction.timeout_ms
     return InitProducerIdRequest(
-        transactional_id=transaction.transactional_id, transaction_timeout_ms=transaction.timeout_ms
+        transactional_id=transaction.transactional_id,
+        transaction_timeout_ms=_NEXT_OWNER_TIMEOUT_MS if timeout_ms == _NO_TIMEOUT_MS else timeout_ms,
     )
 
 

@@ -1,0 +1,126 @@
+"""The sink's options, read once and checked; no pyspark, so that whatever is wrong is told in one line."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from everlog.client.core.admin.settings import AdminSettings
+from everlog.client.core.producer.settings import ProducerSettings
+from everlog.model.errors import ConfigError
+from everlog.spark.source.client_settings import client_options, for_settings
+
+_SERIALIZER = "columns are written as they are; make strings or binary of them with Spark's functions"
+_REFUSED = {
+    "key.serializer": _SERIALIZER,
+    "value.serializer": _SERIALIZER,
+    "transactional.id": "the sink makes one for each worker; deliveryGuarantee=exactly_once uses them",
+    "interceptor.classes": "there are no interceptors here",
+}
+_DEFAULT_TRANSACTION_TIMEOUT_MS = 900_000
+"""The longest that Kafka's brokers take unless told otherwise."""
+
+
+class Guarantee(Enum):
+    """What becomes of rows that are written again because something failed."""
+
+    EXACTLY_ONCE = "exactly_once"
+    AT_LEAST_ONCE = "at_least_once"
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """What a user has asked of the sink."""
+
+    bootstrap_servers: str
+    producer: tuple[tuple[str, Any], ...]
+    """Keyword arguments for producers, in a form that can be a key of a cache."""
+    topic: str | None
+    """Where all rows go; None for that of their column."""
+    guarantee: Guarantee
+    headers: bool
+    """Whether a column of headers is written, if there is one."""
+    timestamp: bool
+    """Whether a column `timestamp` becomes the records' time; else that is when they are written."""
+    commit_group: str | None
+    checkpoint: str | None
+    write_id: str | None
+    """The name of a batch write, under which it is done once, however often it is run."""
+    accepted_loss: int | None
+    """A batch whose transactions are known to be lost, and which the query is to go on after."""
+    transaction_timeout_ms: int
+    transaction_timeout_given: bool
+
+    @classmethod
+    def read(cls, options: Mapping[str, str]) -> "SinkOptions":
+        """Check what Spark hands over; ConfigError names the option that will not do."""
+        given = {name.lower(): value for name, value in options.items()}
+        producer = client_options(given, ProducerSettings, _REFUSED)
+        guarantee = _guarantee(given.get("deliveryguarantee", Guarantee.EXACTLY_ONCE.value))
+        if guarantee is Guarantee.EXACTLY_ONCE:
+            _check_exactly_once(producer)
+        timeout = producer.pop("transaction_timeout_ms", None)
+        return cls(
+            bootstrap_servers=producer.pop("bootstrap_servers"),
+            producer=tuple(sorted(producer.items())),
+            topic=_filled("topic", given.get("topic")),
+            guarantee=guarantee,
+            headers=_flag("includeHeaders", given, default=True),
+            timestamp=_flag("includeTimestamp", given, default=False),
+            commit_group=_filled("commitGroup", given.get("commitgroup")),
+            checkpoint=given.get("checkpointlocation"),
+            write_id=_filled("writeId", given.get("writeid")),
+            accepted_loss=_batch("acceptLostBatch", given.get("acceptlostbatch")),
+            transaction_timeout_ms=_DEFAULT_TRANSACTION_TIMEOUT_MS if timeout is None else timeout,
+            transaction_timeout_given=timeout is not None,
+        )
+
+    @property
+    def admin(self) -> dict[str, Any]:
+        """Keyword arguments for an Admin of the same cluster."""
+        return for_settings(dict(self.producer), AdminSettings)
+
+
+def _guarantee(value: str) -> Guarantee:
+    try:
+        return Guarantee(value.lower().replace("-", "_"))
+    except ValueError:
+        expected = " or ".join(one.value for one in Guarantee)
+        raise ConfigError(f"option deliveryGuarantee={value!r}: expected {expected}") from None
+
+
+def _check_exactly_once(producer: Mapping[str, Any]) -> None:
+    acks = str(producer.get("acks", "all"))
+    if acks not in ("all", "-1"):
+        raise ConfigError(
+            f"option kafka.acks={acks!r} contradicts deliveryGuarantee=exactly_once: expected all, or "
+            "deliveryGuarantee=at_least_once"
+        )
+    if not producer.get("enable_idempotence", True):
+        raise ConfigError(
+            "option kafka.enable.idempotence=false contradicts deliveryGuarantee=exactly_once: expected "
+            "true, or deliveryGuarantee=at_least_once"
+        )
+
+
+def _filled(name: str, value: str | None) -> str | None:
+    if value is not None and not value.strip():
+        raise ConfigError(f"option {name}={value!r}: expected a name")
+    return value
+
+
+def _flag(name: str, given: Mapping[str, str], *, default: bool) -> bool:
+    value = given.get(name.lower())
+    if value is None:
+        return default
+    if value.lower() not in ("true", "false"):
+        raise ConfigError(f"option {name}={value!r}: expected true or false")
+    return value.lower() == "true"
+
+
+def _batch(name: str, value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not value.isdecimal():
+        raise ConfigError(f"option {name}={value!r}: expected the number of a batch")
+    return int(value)

@@ -1,0 +1,170 @@
+"""How a batch is committed: what to do next, given what was found; no I/O (docs/design/0009).
+
+`commit_batch` and the others are generators: each yields what is to be done and is sent what
+came of it. The order is what matters. Whoever decides has first shut out every other decider of the query,
+and then reads what was decided. What is to be aborted was found before the decision, so that a driver that
+wakes up late can hit nothing of its successor.
+"""
+
+import json
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from everlog.client.core.txn.prepared import PreparedTransaction
+from everlog.spark.sink.errors import SinkFailed
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """That a batch of a query counts, and which transactions it consists of."""
+
+    batch: int
+    transactions: tuple[PreparedTransaction, ...]
+    held: bool = False
+    """Whether no time-out ends them (KIP-939)."""
+
+    def to_bytes(self) -> bytes:
+        """As it stands in the log."""
+        entries = [
+            [one.transactional_id, one.producer_id, one.producer_epoch, one.version]
+            for one in self.transactions
+        ]
+        found = {"format": _FORMAT, "batch": self.batch, "held": self.held, "transactions": entries}
+        return json.dumps(found, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Decision":
+        """Read what `to_bytes` made; SinkFailed for anything else."""
+        try:
+            found = cast("dict[str, Any]", json.loads(content))
+            if found["format"] != _FORMAT:
+                raise SinkFailed(f"a decision has format {found['format']}: expected {_FORMAT}")
+            made = tuple(
+                PreparedTransaction(str(one), int(producer), int(epoch), int(version))
+                for one, producer, epoch, version in found["transactions"]
+            )
+            return cls(int(found["batch"]), made, bool(found["held"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise SinkFailed(f"a decision cannot be read: {error!r} in {content[:200]!r}") from None
+
+
+# What is to be done, each with what is sent back.
+
+
+@dataclass(frozen=True, slots=True)
+class ShutOutOthers:
+    """Become the only one who can decide for the query. Sent back: its last decision, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDecision:
+    """Sent back: the query's last decision, or None; one that is being made is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Make sure that transactions are open and stay so. Sent back: `Held`; `Gone` is thrown in otherwise."""
+
+    transactions: tuple[PreparedTransaction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Transactions that are open, as they are to be ended."""
+
+    transactions: tuple[PreparedTransaction, ...]
+    for_ever: bool
+    """Whether the cluster keeps them open for as long as it takes."""
+
+
+class Gone(SinkFailed):
+    """A transaction of a task is open no more: it took too long, or somebody aborted it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindOpen:
+    """Sent back: all transactions of tasks of the query that are open now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Write a decision down, with the source's offsets. Throws in `Fenced` if another has shut us out."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit what was decided; again is harmless."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Abort exactly these transactions; those that are over already stay as they are."""
+
+    transactions: tuple[PreparedTransaction, ...]
+
+
+Step = ShutOutOthers | ReadDecision | Hold | FindOpen | Decide | Commit | Abort
+Steps = Generator[Step, Any, None]
+
+
+def commit_batch(batch: int, written: Sequence[PreparedTransaction], skipped: int) -> Steps:
+    """Make a batch count, once. `skipped` tasks wrote nothing, having seen that it counts already."""
+    last: Decision | None = yield ShutOutOthers()
+    if last is not None and last.batch >= batch:
+        # Run again by Spark, which had no time to note that it was done. Every batch before the last decided
+        # one is committed, or that would not have been decided.
+        left = yield from _leftovers(last)
+        if last.batch == batch:
+            yield Commit(last)
+        yield Abort(left)
+        return
+    if skipped:
+        raise SinkFailed(
+            f"batch {batch} was decided when {skipped} of its tasks asked, and is not now: the group of the "
+            "query or the topic of decisions was deleted meanwhile"
+        )
+    try:
+        held: Held = yield Hold(tuple(written))
+    except Gone:
+        yield Abort(tuple(written))
+        raise
+    decision = Decision(batch, held.transactions, held.for_ever)
+    left = yield from _leftovers(decision)
+    yield Decide(decision)
+    yield Commit(decision)
+    yield Abort(left)
+
+
+def commit_at_once(written: Sequence[PreparedTransaction]) -> Steps:
+    """Commit a batch write that nobody will run again under the same name: no decision would ever be read."""
+    try:
+        held: Held = yield Hold(tuple(written))
+    except Gone:
+        yield Abort(tuple(written))
+        raise
+    decision = Decision(0, held.transactions, held.for_ever)
+    left = yield from _leftovers(decision)
+    yield Commit(decision)
+    yield Abort(left)
+
+
+def abort_batch(batch: int, written: Sequence[PreparedTransaction]) -> Steps:
+    """Abort what tasks of a failed batch have finished, unless it was decided before it failed."""
+    # Nobody is shut out: a driver that was replaced comes here as well, and its successor is at work.
+    last: Decision | None = yield ReadDecision()
+    if last is None or last.batch < batch:
+        yield Abort(tuple(written))
+
+
+def _leftovers(decision: Decision) -> Generator[Step, Any, tuple[PreparedTransaction, ...]]:
+    """What is open of attempts that do not count: tasks that died, speculative ones, batches run again."""
+    found: tuple[PreparedTransaction, ...] = yield FindOpen()
+    counts = {one.transactional_id for one in decision.transactions}
+    return tuple(one for one in found if one.transactional_id not in counts)

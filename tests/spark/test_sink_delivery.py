@@ -1,0 +1,349 @@
+"""D2: tasks and driver of the sink on a real broker, each called as Spark would call it, without its JVM."""
+
+import time
+import uuid
+from collections.abc import Callable, Generator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everlog import Admin, Consumer, EverlogError, TopicPartition
+from everlog.model.errors import ConfigError
+from everlog.spark.sink.deciding import Decider
+from everlog.spark.sink.errors import SinkFailed
+from everlog.spark.sink.names import pointer_group, transactional_id_prefix
+from everlog.spark.sink.options import SinkOptions
+from everlog.spark.sink.producers import BatchPlace
+from everlog.spark.sink.protocol import Gone, abort_batch, commit_batch
+from everlog.spark.sink.task import TaskOutcome, write_rows
+from tests import brokers
+from tests.spark.conftest import NewTopic
+
+pa: Any = import_module("pyarrow")
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module", params=["two-phase", "time-out"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """A broker that lets transactions be held, and one that does not."""
+    flags = ["--override", "transaction.two.phase.commit.enable=true"] if request.param == "two-phase" else []
+    errors = tmp_path_factory.mktemp("broker") / "stderr"
+    broker = brokers.start(["up", "--ephemeral", "--port", "0", *flags], errors)
+    yield broker.bootstrap
+    broker.stop()
+
+
+@pytest.fixture
+def everlog_bootstrap(cluster: str) -> str:
+    """The broker that `new_topic` uses."""
+    return cluster
+
+
+class Query:
+    """A query with its own id: its tasks and its driver."""
+
+    def __init__(self, bootstrap: str, topic: str, **options: str) -> None:
+        self.bootstrap, self.topic = bootstrap, topic
+        self.id = str(uuid.uuid4())
+        self.run = uuid.uuid4().hex
+        given = {"kafka.bootstrap.servers": bootstrap, "topic": topic, **options}
+        self.options = SinkOptions.read(given)
+        self.decider = Decider(self.options, self.id)
+
+    def restart(self) -> None:
+        """What a new driver begins with: nothing but the id."""
+        self.run = uuid.uuid4().hex
+        self.decider = Decider(self.options, self.id)
+
+    def task(self, batch: int, *values: str) -> TaskOutcome:
+        rows = pa.record_batch({"value": pa.array(values, pa.string())})
+        return write_rows(self.options, BatchPlace(self.id, self.run, batch), ["value"], [rows])
+
+    def commit(self, batch: int, outcomes: Sequence[TaskOutcome]) -> None:
+        written = [one.transaction for one in outcomes if one.transaction is not None]
+        skipped = sum(one.skipped for one in outcomes)
+        self.decider.run(lambda: commit_batch(batch, written, skipped))
+
+    def abort(self, batch: int, outcomes: Sequence[TaskOutcome]) -> None:
+        written = [one.transaction for one in outcomes if one.transaction is not None]
+        self.decider.run(lambda: abort_batch(batch, written))
+
+    def commit_up_to(self, step: str, batch: int, outcomes: Sequence[TaskOutcome]) -> None:
+        """Commit, and end with that step, as a driver that is killed there."""
+        written = [one.transaction for one in outcomes if one.transaction is not None]
+
+        class Killed(BaseException): ...
+
+        def steps() -> Any:
+            inner, answer = commit_batch(batch, written, 0), None
+            while True:
+                wanted = inner.send(answer)
+                answer = yield wanted
+                if type(wanted).__name__ == step:
+                    raise Killed
+
+        with pytest.raises(Killed):
+            self.decider.run(steps)
+
+    def seen(self) -> list[str]:
+        """What readers of committed records see by now, waiting for nothing that is open."""
+        return committed_values(self.bootstrap, self.topic)
+
+    def open_transactions(self) -> list[str]:
+        prefix = transactional_id_prefix(self.id)
+        with Admin(self.bootstrap) as admin:
+            found = admin.list_transactions(states=["Ongoing"])
+        return [one.transactional_id for one in found if one.transactional_id.startswith(prefix)]
+
+
+def committed_values(bootstrap: str, topic: str) -> list[str]:
+    with Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+        places = [TopicPartition(topic, one.index) for one in consumer.partitions_for(topic)]
+        ends = consumer.end_offsets(*places)
+        consumer.assign(places)
+        found: list[str] = []
+        while any(consumer.position(place) < ends[place] for place in places):
+            found += [(record.value or b"").decode() for record in consumer.poll(PATIENCE_S)]
+        return sorted(found)
+
+
+@pytest.fixture
+def query(cluster: str, new_topic: NewTopic) -> Generator[Query]:
+    made = Query(cluster, new_topic(2))
+    yield made
+    made.decider.close()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+
+
+def test_a_batch_is_seen_as_a_whole_once_it_is_committed(query: Query) -> None:
+    for batch in range(3):
+        done = [query.task(batch, f"{batch}-a", f"{batch}-b"), query.task(batch, f"{batch}-c")]
+        assert [one.rows for one in done] == [2, 1]
+        assert len(query.seen()) == 3 * batch
+        query.commit(batch, done)
+    wait_for(lambda: len(query.seen()) == 9)
+    assert query.open_transactions() == []
+
+
+def test_a_batch_that_was_committed_is_not_written_again(query: Query) -> None:
+    query.commit(0, [query.task(0, "a")])
+    query.restart()
+
+    again = query.task(0, "a")
+
+    assert again.skipped
+    query.commit(0, [again])
+    query.commit(1, [query.task(1, "b")])
+    wait_for(lambda: query.seen() == ["a", "b"])
+
+
+@pytest.mark.parametrize("step", ["ShutOutOthers", "Hold", "FindOpen"])
+def test_a_driver_that_dies_before_it_decides_leaves_nothing(query: Query, step: str) -> None:
+    query.commit_up_to(step, 0, [query.task(0, "a"), query.task(0, "b")])
+    query.restart()
+
+    again = [query.task(0, "a"), query.task(0, "b")]
+    assert not any(one.skipped for one in again)
+    query.commit(0, again)
+
+    wait_for(lambda: query.seen() == ["a", "b"])
+    assert query.open_transactions() == []
+
+
+@pytest.mark.parametrize("step", ["Decide", "Commit", "Abort"])
+def test_a_driver_that_dies_after_it_decided_has_its_batch_finished(query: Query, step: str) -> None:
+    query.commit_up_to(step, 0, [query.task(0, "a"), query.task(0, "b")])
+    query.restart()
+
+    again = [query.task(0, "a"), query.task(0, "b")]
+    assert all(one.skipped for one in again)
+    query.commit(0, again)
+
+    wait_for(lambda: query.seen() == ["a", "b"])
+    assert query.open_transactions() == []
+
+
+def test_tasks_that_wrote_though_the_batch_was_decided_do_not_count(query: Query) -> None:
+    early = query.task(0, "a")
+    query.run = uuid.uuid4().hex
+    late = query.task(0, "a")
+    query.commit_up_to("Decide", 0, [early])
+    query.restart()
+
+    query.commit(0, [late])
+
+    wait_for(lambda: query.seen() == ["a"])
+    assert query.open_transactions() == []
+
+
+def test_attempts_that_do_not_count_are_aborted(query: Query) -> None:
+    lost = query.task(0, "a")
+    won = query.task(0, "a")
+    query.commit(0, [won])
+    assert lost.transaction is not None
+    wait_for(lambda: query.seen() == ["a"])
+    assert query.open_transactions() == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_old_driver_cannot_decide_once_another_has(query: Query, late: bool) -> None:
+    old, run = query.decider, query.run
+    query.commit(0, [query.task(0, "a")])
+    first = [] if late else [query.task(1, "b")]
+    query.restart()
+    query.commit(1, [query.task(1, "b")])
+
+    query.decider, new = old, query.decider
+    if late:
+        query.run, new_run = run, query.run
+        first = [query.task(1, "b")]
+        query.run = new_run
+        query.commit(1, first)  # It is shut out, finds that the batch is decided, and ends its own attempt.
+    else:
+        with pytest.raises(Gone):  # The new driver has ended that attempt.
+            query.commit(1, first)
+
+    query.decider = new
+    query.commit(2, [query.task(2, "c")])
+    wait_for(lambda: query.seen() == ["a", "b", "c"])
+    assert query.open_transactions() == []
+    old.close()
+
+
+def test_a_transaction_that_was_aborted_is_noticed_before_the_decision(query: Query) -> None:
+    done = [query.task(0, "a"), query.task(0, "b")]
+    assert done[1].transaction is not None
+    with Admin(query.bootstrap) as admin:
+        admin.fence_producer(done[1].transaction.transactional_id)
+
+    with pytest.raises(Gone, match="open no more"):
+        query.commit(0, done)
+
+    assert query.open_transactions() == []
+    query.restart()
+    query.commit(0, [query.task(0, "a"), query.task(0, "b")])
+    wait_for(lambda: query.seen() == ["a", "b"])
+
+
+def test_a_loss_after_the_decision_is_told_until_it_is_accepted(query: Query) -> None:
+    done = [query.task(0, "a"), query.task(0, "b")]
+    query.commit_up_to("Decide", 0, done)
+    assert done[1].transaction is not None
+    with Admin(query.bootstrap) as admin:
+        admin.fence_producer(done[1].transaction.transactional_id)
+    query.restart()
+    again = [query.task(0, "a"), query.task(0, "b")]
+    for _ in range(2):
+        with pytest.raises(SinkFailed, match=r"1 of its 2 transactions were aborted.*acceptLostBatch=0"):
+            query.commit(0, again)
+
+    options = {"kafka.bootstrap.servers": query.bootstrap, "topic": query.topic, "acceptLostBatch": "0"}
+    Decider(SinkOptions.read(options), query.id).run(lambda: commit_batch(0, [], 2))
+
+    wait_for(lambda: query.seen() == ["a"])
+
+
+def test_a_failed_batch_is_aborted_unless_it_was_decided(query: Query) -> None:
+    failed = [query.task(0, "a")]
+    query.abort(0, failed)
+    assert query.open_transactions() == []
+    query.restart()
+    decided = [query.task(0, "b")]
+    query.commit_up_to("Decide", 0, decided)
+    query.abort(0, decided)
+    query.restart()
+    query.commit(0, [query.task(0, "b")])
+    wait_for(lambda: query.seen() == ["b"])
+
+
+def test_a_decision_is_found_though_the_group_was_forgotten(query: Query) -> None:
+    query.commit(0, [query.task(0, "a")])
+    query.commit_up_to("Decide", 1, [query.task(1, "b")])
+    with Admin(query.bootstrap) as admin:
+        admin.delete_groups([pointer_group(query.id)])
+    query.restart()
+
+    query.commit(1, [query.task(1, "b")])
+
+    wait_for(lambda: query.seen() == ["a", "b"])
+    assert query.open_transactions() == []
+
+
+def test_another_query_that_decides_is_not_in_the_way(cluster: str, new_topic: NewTopic) -> None:
+    from everlog.spark.sink.decisions import decided_batch
+
+    queries = [Query(cluster, new_topic()) for _ in range(8)]
+    for one in queries:
+        one.commit(0, [one.task(0, "a")])
+    with Admin(cluster) as admin:
+        assert [decided_batch(admin, one.id) for one in queries] == [0] * 8
+        assert decided_batch(admin, "nobody") is None
+    for one in queries:
+        one.decider.close()
+
+
+def test_the_source_shows_its_progress_with_the_batch(
+    cluster: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    source, sink = new_topic(), new_topic()
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text(f'v1\n{{}}\n{{"{source}": {{"0": 17}}}}')
+    group = f"g-{source}"
+    query = Query(cluster, sink, commitGroup=group, checkpointLocation=str(tmp_path))
+    from everlog.spark.sink.progress import source_offsets
+
+    written = [query.task(0, "a").transaction]
+    query.decider.run(
+        lambda: commit_batch(0, [one for one in written if one], 0), lambda: source_offsets(query.options, 0)
+    )
+
+    with Admin(cluster) as admin:
+        found = admin.list_group_offsets(group, require_stable=True)
+    assert {place: entry.offset for place, entry in found.items()} == {TopicPartition(source, 0): 17}
+    query.decider.close()
+
+
+# What a user gets wrong.
+
+
+def a_task(bootstrap: str, rows: Any, columns: Sequence[str], **options: str) -> None:
+    given = {"kafka.bootstrap.servers": bootstrap, **options}
+    write_rows(SinkOptions.read(given), BatchPlace("q", "r", 0), columns, [rows])
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_rows_that_cannot_be_written_are_named(cluster: str, new_topic: NewTopic, guarantee: str) -> None:
+    topic = new_topic()
+    large = pa.record_batch({"value": [b"x" * 3_000_000]})
+    with pytest.raises(EverlogError, match=f"row for {topic}-0 takes 30.*max_request_size"):
+        a_task(cluster, large, ["value"], topic=topic, deliveryGuarantee=guarantee)
+    nowhere = pa.record_batch({"value": ["a", "b"], "topic": [topic, None]})
+    with pytest.raises(SinkFailed, match="1 of 2 rows have no topic, the first of them is number 1"):
+        a_task(cluster, nowhere, ["value"], deliveryGuarantee=guarantee)
+    beyond = pa.record_batch({"value": ["a"], "partition": pa.array([7], pa.int32())})
+    with pytest.raises(EverlogError, match=f"{topic}-7|partition 7|7"):
+        a_task(cluster, beyond, ["value", "partition"], topic=topic, deliveryGuarantee=guarantee)
+    assert committed_values(cluster, topic) == []
+
+
+def test_a_time_out_that_is_too_long_is_told_or_made_to_fit(cluster: str, new_topic: NewTopic) -> None:
+    rows = pa.record_batch({"value": ["a"]})
+    options = {"topic": new_topic(), "kafka.transaction.timeout.ms": "100000000"}
+    with pytest.raises(SinkFailed, match=r"kafka\.transaction\.timeout\.ms=100000000.*at most 900000"):
+        a_task(cluster, rows, ["value"], **options)
+
+
+def test_a_server_that_is_not_there_is_told(new_topic: NewTopic) -> None:
+    rows = pa.record_batch({"value": ["a"]})
+    with pytest.raises(EverlogError, match=r"127\.0\.0\.1:9"):
+        a_task("127.0.0.1:9", rows, ["value"], topic=new_topic())
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers"):
+        SinkOptions.read({"topic": "t"})
