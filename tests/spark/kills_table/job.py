@@ -1,0 +1,100 @@
+"""A query from a topic into a table, and the program that runs it on a Spark of its own.
+
+`python -m tests.spark.kills_table.job FOLDER` reads a job, as JSON, from each line of stdin, runs it to the
+end of what is in the topic, and answers with a line: `done`, or what went wrong.
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from tests.spark.kills_table.killing import FORMAT, KilledTable
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a query is made of; it is the same before and after a kill."""
+
+    bootstrap: str
+    topic: str
+    table_format: str
+    mode: str
+    location: str
+    checkpoint: str
+    kill_file: str
+
+    def dump(self) -> str:
+        """As a line of JSON."""
+        return json.dumps(asdict(self))
+
+    @property
+    def sink(self) -> dict[str, str]:
+        """The options of the table."""
+        options = {
+            "path": self.location,
+            "topic": self.topic,
+            "tableFormat": self.table_format,
+            "mode": self.mode,
+            "valueFormat": "json",
+            "valueSchema": "id long, key long",
+            "kafka.bootstrap.servers": self.bootstrap,
+        }
+        return options | ({"keys": "key"} if self.mode == "upsert" else {})
+
+
+def run(spark: Any, job: Job, rows_a_batch: int) -> str | None:
+    """Bring all that is in the topic into the table; returns what went wrong."""
+    spark.dataSource.register(KilledTable)
+    query = (
+        spark.readStream.format("everlog")
+        .option("kafka.bootstrap.servers", job.bootstrap)
+        .option("subscribe", job.topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", rows_a_batch)
+        .load()
+        .writeStream.format(FORMAT)
+        .options(**job.sink)
+        .option("killFile", job.kill_file)
+        .option("checkpointLocation", job.checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        query.awaitTermination()
+    except (PySparkException, Py4JError) as error:
+        return " ".join(str(error).split())[:300] or type(error).__name__
+    return None
+
+
+def main(folder: Path) -> None:
+    """Run jobs until stdin ends."""
+    from everlog.spark.session import session
+
+    spark = session(
+        "kills",
+        master="local[2]",
+        settings={
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "1g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder / "local"),
+        },
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    print("ready", flush=True)
+    for line in sys.stdin:
+        given = json.loads(line)
+        rows = given.pop("rows_a_batch")
+        print(run(spark, Job(**given), rows) or "done", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
