@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,11 @@ from everlog.sim.world import Result
 _SEEDS = int(os.environ.get("EVERLOG_SIM_CLIENT_SEEDS", "100"))
 _CHUNK = 10
 _QUICK = 20
+_PINNED = [
+    int(line.split()[0])
+    for line in (Path(__file__).parent / "pinned_clients.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+]
 
 _PROGRAM = """
 from everlog.sim.client_world import run_client_seed
@@ -50,6 +56,11 @@ def test_nothing_that_must_hold_is_broken(first: int) -> None:
     # A sound run proves nothing if its clients got nothing done; in ten worlds some are nothing but faults.
     for kind, least in {"send ok": 500, "poll ok": 50, "txn ok": 2, "txn fail": 1, "join ok": 5}.items():
         assert kinds[kind] >= least, kinds
+
+
+@pytest.mark.parametrize("seed", _PINNED)
+def test_what_was_found_once_stays_mended(seed: int) -> None:
+    _assert_sound(run_client_seed(seed))
 
 
 @pytest.mark.parametrize("seed", [2, 4, 17])

@@ -39,6 +39,11 @@ class Exchange:
         return self.session.peer_host
 
     @property
+    def connection(self) -> int:
+        """The number of the connection that the request came on; those made later have higher ones."""
+        return self.session.number
+
+    @property
     def abandoned(self) -> bool:
         """Whether nobody is left to read the answer."""
         return not self.session.open

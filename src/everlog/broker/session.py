@@ -40,7 +40,16 @@ class Outlet(Protocol):
 class Session:
     """One connection: reads request headers, hands bodies to handlers, keeps the answers in order."""
 
-    __slots__ = ("_broker", "_max_waiting", "_outlet", "_waiting", "listener_name", "open", "peer_host")
+    __slots__ = (
+        "_broker",
+        "_max_waiting",
+        "_outlet",
+        "_waiting",
+        "listener_name",
+        "number",
+        "open",
+        "peer_host",
+    )
 
     def __init__(
         self, broker: "Broker", outlet: Outlet, listener_name: str, peer_host: str, max_waiting: int
@@ -52,6 +61,8 @@ class Session:
         self.open = True
         self.listener_name = listener_name
         self.peer_host = peer_host
+        self.number = 0
+        """Counts the connections to this node, the oldest first."""
         # Requests without an answer, or with one that has to wait for an earlier request's, oldest first.
         self._waiting: deque[Exchange] = deque()
 

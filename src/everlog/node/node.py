@@ -65,6 +65,7 @@ class Node:
         self.broker = Broker(
             settings, self.cluster_id, self.controller, files, self._directories, clock, random, aside, alarm
         )
+        self._sessions_opened = 0
 
     def _settings_for(self, partition: TopicPartition) -> LogSettings:
         if partition == METADATA_PARTITION:
@@ -138,7 +139,10 @@ class Node:
     def open_session(self, outlet: Outlet, listener_name: str, peer_host: str) -> Session:
         """Take on a connection."""
         max_waiting = self.broker.settings[keys.CONNECTIONS_MAX_IN_FLIGHT_REQUESTS]
-        return Session(self.broker, outlet, listener_name, peer_host, max_waiting)
+        session = Session(self.broker, outlet, listener_name, peer_host, max_waiting)
+        self._sessions_opened += 1
+        session.number = self._sessions_opened
+        return session
 
     def tick(self, now: Instant) -> None:
         """Do what is due."""

@@ -63,6 +63,7 @@ def _command(request: ConsumerGroupHeartbeatRequest, exchange: Exchange) -> Cons
         assignor=request.server_assignor,
         owned=None if request.topic_partitions is None else _partitions(request.topic_partitions),
         api_version=exchange.api_version,
+        connection=exchange.connection,
     )
 
 

@@ -54,6 +54,8 @@ _log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
+_OVERTAKEN = "the member {0.member_id!r} of group {0.group_id!r} has been heard on a newer connection"
+
 _RETRY_MS = 1_000
 """When to try again to let a member go whose removal could not be written."""
 
@@ -77,6 +79,9 @@ class ConsumerProtocol:
         asked = command
         if not command.member_id and command.joins:
             command = replace(command, member_id=uuid_text(self._world.random.uuid()))
+        if self._watch.comes_late(command.group_id, command.member_id, command.connection):
+            reply(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, _OVERTAKEN.format(command)))
+            return
         before = self._member(command.group_id, command.member_id)
         accepted = False
 
@@ -95,6 +100,8 @@ class ConsumerProtocol:
         self._run(command.group_id, decide, reply, now)
         if accepted:
             self._heard_from(command.group_id, command.member_id, before, now)
+        if self._member(command.group_id, command.member_id) is not None:
+            self._watch.heard_on(command.group_id, command.member_id, command.connection)
 
     def describe(self, group_id: str) -> DescribedGroup:
         """The group as ConsumerGroupDescribe shows it; Refused if there is none of this type."""

@@ -37,6 +37,8 @@ class ConsumerHeartbeat:
     owned: Partitions | None = None
     """The partitions that the member has."""
     api_version: int = 1
+    connection: int = 0
+    """The number of the connection that it came on; those made later have higher ones."""
 
     @property
     def joins(self) -> bool:

@@ -62,6 +62,8 @@ class Actor:
         """Steps since time last passed."""
         self._client = world.node.client()
         self._asked: Send | None = None
+        self._under_way: Callable[[], None] | None = None
+        """Lets the broker have what was sent last."""
 
     @property
     def reads(self) -> frozenset[TopicPartition]:
@@ -80,9 +82,13 @@ class Actor:
         return self._asked is not None and not self._client.frames
 
     def turn(self) -> bool:
-        """Take one step, or the answer to the last; False if there is nothing to do."""
+        """Take one step, let it arrive, or take its answer; False if there is nothing to do."""
         self.turns += 1
         assert self.turns < MANY_TURNS, f"{self.name} does not come to rest"
+        if self._under_way is not None:
+            self._under_way()
+            self._under_way = None
+            return True
         if self._asked is not None:
             return self._hear()
         step = self.member.step(self.world.now)
@@ -99,8 +105,13 @@ class Actor:
         assert step.request.KEY is not None
         version = self.world.version(ApiKey(step.request.KEY))
         self._asked = step
-        self._client.ask(for_version(step.request, version), version)
-        self.world.node.aside.run_all()
+        client, request = self._client, for_version(step.request, version)
+
+        def arrive() -> None:
+            client.ask(request, version)
+            self.world.node.aside.run_all()
+
+        self._under_way = arrive
 
     def _hear(self) -> bool:
         assert self._asked is not None
@@ -113,11 +124,14 @@ class Actor:
         return True
 
     def lose_connection(self) -> None:
-        """What was sent may have been carried out; no answer comes."""
+        """What was sent may have been carried out, or will be at any later time; no answer comes."""
         if self._asked is not None:
-            self._client.session.closed()
+            if self._under_way is None:
+                self._client.session.closed()
+            else:
+                self.world.late.append(self._under_way)
             self._client = self.world.node.client()
-            self._asked = None
+            self._asked = self._under_way = None
             self.member.failed(self.world.now)
 
     def poll(self) -> bool:
@@ -130,6 +144,12 @@ class Actor:
         self.member.come_back()
         self.telling = self.member.to_tell()
         return told is not None or self.telling is not None
+
+    def leave(self) -> None:
+        """Go, unless the application is busy; it hears at once what it is to give up, or has lost."""
+        if self.telling is None:
+            self.member.leave()
+            self.poll()
 
     def die(self) -> None:
         """As by `kill -9`: nothing more is read or sent."""
@@ -156,6 +176,8 @@ class GroupWorld:
         for name, count in topics.items():
             self.node.create_topic(name, count)
         self.actors: list[Actor] = []
+        self.late: list[Callable[[], None]] = []
+        """Let the broker have what was sent on connections that their members have given up since."""
         self._oldest = oldest
 
     @property

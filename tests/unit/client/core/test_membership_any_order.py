@@ -41,7 +41,7 @@ def chaos(world: GroupWorld, options: dict[str, Any], steps: int) -> None:
         elif at < 0.055 and actors:
             chance.choice(actors).die()
         elif at < 0.07 and actors:
-            chance.choice(actors).member.leave()
+            chance.choice(actors).leave()
         elif at < 0.08 and actors:
             chance.choice(actors).member.subscribe(chance.choice([TOPICS, ("t0",)]))
         elif at < 0.085 and world.topics["t1"] < 8:
@@ -50,9 +50,11 @@ def chaos(world: GroupWorld, options: dict[str, Any], steps: int) -> None:
             chance.choice(actors).member.described(world.describe())
         elif at < 0.13 and actors:
             chance.choice(actors).lose_connection()
-        elif at < 0.14 and actors:
+        elif at < 0.16 and world.late:
+            world.late.pop(chance.randrange(len(world.late)))()
+        elif at < 0.17 and actors and chance.random() < 0.25:
             chance.choice(actors).member.step_aside()
-        elif at < 0.2:
+        elif at < 0.22:
             world.pass_time(chance.randrange(1, 3 * HEARTBEAT_MS))
         elif actors:
             actor = chance.choice(actors)

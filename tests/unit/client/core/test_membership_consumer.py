@@ -174,6 +174,45 @@ def test_after_a_lost_answer_everything_is_said_again() -> None:
     assert (again.member_epoch, owned(again), again.subscribed_topic_names) == (1, [0], ["t"])
 
 
+def test_what_may_be_taken_while_a_heartbeat_is_under_way_is_not_said_to_be_free() -> None:
+    member = settled(0)
+    sent(member, Instant(NOON + 5_000))
+    member.take(answer(2, 0, 1), NOON)
+    member.failed(NOON)
+
+    under_way = sent(member, Instant(NOON + 9_000))
+    assert poll(member) == [(Change.ASSIGNED, places(1))]
+
+    assert owned(under_way) == [0, 1]
+
+
+def test_what_the_application_is_being_given_is_not_free_although_it_is_to_go_again() -> None:
+    member = settled(0)
+    sent(member, Instant(NOON + 5_000))
+    member.take(answer(2, 0, 1), NOON)
+    tell = member.to_tell()
+    sent(member, Instant(NOON + 9_000))
+    member.take(answer(2, 0), NOON)
+    member.failed(NOON)
+
+    assert owned(sent(member, Instant(NOON + 19_000))) == [0, 1]
+
+    assert tell is not None
+    member.told(tell)
+    assert poll(member) == [(Change.REVOKED, places(1)), (Change.ASSIGNED, [])]
+    assert owned(sent(member, Instant(NOON + 29_000))) == [0]
+
+
+def test_what_has_no_name_yet_is_not_said_to_be_free() -> None:
+    member = settled(0)
+    sent(member, Instant(NOON + 5_000))
+    member.take(answer(2, 4, topic=Uuid(b"v" * 16)), NOON)
+    member.described(ClusterView())
+    assert poll(member) == [(Change.REVOKED, places(0)), (Change.ASSIGNED, [])]
+
+    assert owned(sent(member)) == [4]
+
+
 def test_a_new_subscription_is_said_at_once() -> None:
     member = settled(0)
 

@@ -277,6 +277,17 @@ class ConsumerMember:
     def _within_reach(self) -> frozenset[Place]:
         return frozenset(place for place in self._target if place[0] in self._names)
 
+    def _claimed(self) -> frozenset[Place]:
+        """What the application has, or may have before the coordinator reads that.
+
+        A partition that is not named is free for others. One that we were given and have not taken yet may
+        be taken while the heartbeat is under way: {} is sent, 0 is taken, {} arrives, and 0 has two owners.
+        """
+        claimed = self._owned | self._target
+        if self._telling is not None and self._telling.change is Change.ASSIGNED:
+            claimed |= self._told_of
+        return claimed
+
     def _must_say_owned(self) -> bool:
         return self.phase is Phase.MEMBER and self._is_settled and self._said != self._owned
 
@@ -295,7 +306,7 @@ class ConsumerMember:
             request.subscribed_topic_regex = self._regex
             self._is_subscription_new = False
         if everything or self._must_say_owned():
-            request.topic_partitions = _by_topic_id(self._owned)
+            request.topic_partitions = _by_topic_id(self._claimed())
             if self._is_settled:
                 self._said = self._owned
         return request
