@@ -56,7 +56,7 @@ class _Parser:
         self._at = 0
 
     def fields(self, end: str | None) -> list[Field]:
-        columns: list[pa.Field[DataType]] = []
+        columns: list[Field] = []
         while True:
             name = self._name()
             if self._peek() == ":":

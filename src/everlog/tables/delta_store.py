@@ -63,10 +63,12 @@ class DeltaStore:
             # Two that create it at once: one of them made it.
             self.load()
 
-    def load(self) -> View:
-        """The newest version."""
+    def load(self, version: str | None = None) -> View:
+        """The newest version, or another that is in the log."""
         try:
-            table = self._delta.DeltaTable(self._uri, storage_options=self._options)
+            table = self._delta.DeltaTable(
+                self._uri, version=None if version is None else int(version), storage_options=self._options
+            )
         except self._errors.TableNotFoundError as error:
             raise NoSuchTable(
                 f"table {self._spec.name}: there is no Delta table at {self._spec.location}"
@@ -158,6 +160,11 @@ class DeltaStore:
         except self._errors.CommitFailedError:
             return None
         return str(int(view.version) + 1)
+
+    def destroy(self) -> None:
+        """Remove the log first, so that there is no table without its files."""
+        self.directory.remove_all("_delta_log")
+        self.directory.remove_all("")
 
     def history(self) -> list[Commit]:
         """Versions whose entries are in the log."""

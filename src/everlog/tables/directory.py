@@ -86,6 +86,13 @@ class Directory:
         except FileNotFoundError:
             pass
 
+    def remove_all(self, below: str) -> None:
+        """Remove a directory and all in it; one that is gone is fine."""
+        try:
+            self._fs.delete_dir(self.absolute(below) if below else self.root)
+        except FileNotFoundError:
+            pass
+
     def walk(self, below: str = "") -> Iterator[Found]:
         """All files below a directory."""
         top = self.absolute(below) if below else self.root

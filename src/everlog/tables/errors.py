@@ -5,7 +5,11 @@ TableError
 ├── SchemaConflict      the declared columns do not fit those that the table has
 ├── NoSuchTable         there is no such table, or no declaration of that name
 ├── StagedLost          a staged file is gone before its commit
-└── CommitContended     others commit so often that this commit found no gap
+├── CommitContended     others commit so often that this commit found no gap
+├── Unreadable          a record cannot become a row; named so in its dead letter
+├── BadRecords          there are such records, and no dead-letter topic
+├── DataLost            records that the table has yet to take in are gone from the log
+└── ExtraMissing        a library is not installed
 """
 
 from everlog.model.errors import EverlogError
@@ -33,6 +37,18 @@ class StagedLost(TableError):
 
 class CommitContended(TableError):
     """Other writers committed each time this one tried to; nothing of it is in the table."""
+
+
+class Unreadable(TableError):
+    """A record cannot become a row; the message says why."""
+
+
+class BadRecords(TableError):
+    """Records cannot become rows, and no dead-letter topic is declared that would take them."""
+
+
+class DataLost(TableError):
+    """Records that the table has yet to take in are not in the log any more."""
 
 
 class ExtraMissing(TableError):

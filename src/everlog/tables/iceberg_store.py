@@ -111,8 +111,8 @@ class IcebergStore:
             )
         )
 
-    def load(self) -> View:
-        """The current snapshot."""
+    def load(self, version: str | None = None) -> View:
+        """The current snapshot, or another that has not expired."""
         try:
             table = self._catalog.load_table(self._name)
         except (self._errors.NoSuchTableError, self._errors.NoSuchNamespaceError) as error:
@@ -120,14 +120,21 @@ class IcebergStore:
                 f"table {self._spec.name}: there is no Iceberg table {self._name} in the catalog "
                 f"for {self._spec.location}"
             ) from error
-        tasks = {task.file.file_path: task for task in table.scan().plan_files()}
+        chosen = None if version is None else int(version)
+        if chosen is not None and table.snapshot_by_id(chosen) is None:
+            raise NoSuchTable(f"table {self._spec.name}: there is no snapshot {version}, or not any more")
+        tasks = {task.file.file_path: task for task in table.scan(snapshot_id=chosen).plan_files()}
         files = tuple(
             _data_file(task.file, table.specs()[task.file.spec_id])
             for _, task in sorted(tasks.items(), key=lambda item: item[0])
         )
         snapshot = table.current_snapshot()
-        version = "0" if snapshot is None else str(snapshot.snapshot_id)
-        state = State.load(table.properties[STATE]) if STATE in table.properties else State()
+        if version is None:
+            version = "0" if snapshot is None else str(snapshot.snapshot_id)
+        told: Any = table.properties
+        if chosen is not None:
+            told = table.snapshot_by_id(chosen).summary.additional_properties
+        state = State.load(told[STATE]) if STATE in told else State()
         return View(version, plain_schema(table.schema().as_arrow()), state, files, (table, tasks))
 
     def evolve(self, view: View, schema: Schema) -> bool:
@@ -168,7 +175,7 @@ class IcebergStore:
     def swap(self, view: View, change: Change) -> str | None:
         """One transaction: the files, the state, the summary."""
         table, tasks = view.native
-        summary = {OPERATION: change.operation}
+        summary = {OPERATION: change.operation, STATE: change.state.dump()}
         if change.writer is not None:
             summary |= {
                 WRITER: change.writer,
@@ -190,12 +197,20 @@ class IcebergStore:
             return None
         return str(made.current_snapshot().snapshot_id)
 
+    def destroy(self) -> None:
+        """Take the table out of the catalog, then remove its files."""
+        try:
+            self._catalog.drop_table(self._name)
+        except self._errors.NoSuchTableError:
+            pass
+        self.directory.remove_all("")
+
     def history(self) -> list[Commit]:
         """Snapshots that have not expired."""
         commits: list[Commit] = []
         for snapshot in self.load().native[0].metadata.snapshots:
-            told = snapshot.summary.additional_properties if snapshot.summary is not None else {}
-            batch = told.get(BATCH)
+            told: Any = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+            batch: Any = told.get(BATCH)
             commits.append(
                 Commit(
                     str(snapshot.snapshot_id),

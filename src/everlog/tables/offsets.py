@@ -126,6 +126,13 @@ class Coverage:
         """Whether that offset has been taken in."""
         return any(start <= offset < end for start, end in self.spans.get(place, ()))
 
+    def first_missing(self, place: TopicPartition, offset: int) -> int:
+        """The first offset from there on that has not been taken in."""
+        for start, end in self.spans.get(place, ()):
+            if start <= offset < end:
+                offset = end
+        return offset
+
     def missing_below(self, place: TopicPartition, offset: int) -> bool:
         """Whether some offset below that one has not been taken in, and may yet come."""
         spans = self.spans.get(place, ())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from everlog.tables import steps
 from everlog.tables.arrow import Rows, Schema, pa
 from everlog.tables.directory import Directory, fresh_name, sync_file
 from everlog.tables.errors import NoSuchTable, TableMisdeclared
@@ -51,9 +52,9 @@ class ParquetStore:
         self._commits.mkdir(parents=True, exist_ok=True)
         self._put(0, schema, (), Change("create", State()))
 
-    def load(self) -> View:
-        """The newest commit."""
-        while versions := self._versions():
+    def load(self, version: str | None = None) -> View:
+        """The newest commit, or another that is there."""
+        while versions := self._versions() if version is None else [int(version)]:
             # A commit that expires between listing and reading has a younger one behind it.
             if (found := self._get(versions[-1])) is not None:
                 return View(
@@ -63,6 +64,8 @@ class ParquetStore:
                     tuple(_load_file(each) for each in found["files"]),
                     None,
                 )
+            if version is not None:
+                raise NoSuchTable(f"table {self._spec.name}: there is no commit {version}, or not any more")
         raise NoSuchTable(f"table {self._spec.name}: there is no Parquet table at {self._spec.location}")
 
     def evolve(self, view: View, schema: Schema) -> bool:
@@ -98,6 +101,11 @@ class ParquetStore:
         files = [*(file for file in view.files if file.path not in gone), *change.add]
         version = int(view.version) + 1
         return str(version) if self._put(version, view.schema, files, change) else None
+
+    def destroy(self) -> None:
+        """Remove the log of commits first, so that there is no table without its files."""
+        self.directory.remove_all(COMMITS)
+        self.directory.remove_all("")
 
     def history(self) -> list[Commit]:
         """Commits that are there."""
@@ -173,10 +181,12 @@ class ParquetStore:
         try:
             draft.write_text(json.dumps(content, separators=(",", ":")))
             sync_file(str(draft))
+            steps.reached("commit-drafted")
             try:
                 os.link(draft, self._name(version))
             except FileExistsError:
                 return False
+            steps.reached("commit-linked")
             sync_file(str(self._name(version)))
         finally:
             draft.unlink(missing_ok=True)

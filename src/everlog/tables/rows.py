@@ -32,6 +32,9 @@ BAD = pa.schema(
         pa.field("timestamp", pa.timestamp("us", "UTC")),
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
+        pa.field(
+            "headers", pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+        ),
         pa.field("error", pa.string()),
     ]
 )
@@ -63,7 +66,7 @@ class Shaper:
         try:
             if spec.debezium:
                 self._envelope = Envelope(spec.value_format, self._columns, settings)
-            elif spec.schema or spec.value_format == "string":
+            elif spec.schema or spec.value_format not in ("json", "avro", "bytes"):
                 self._decoder = decoder(spec.value_format, self._columns, settings)
             self._keys: Any = None
             if spec.key:
@@ -101,6 +104,7 @@ class Shaper:
             [
                 *(meta[name] for name in (TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY)),
                 values,
+                _headers(records),
                 errors,
             ],
             schema=BAD,
@@ -159,6 +163,13 @@ def _meta(source: dict[str, Array]) -> dict[str, Array]:
         column.name: array if array.type == column.type else array.cast(column.type)
         for column, array in zip(META, arrays, strict=True)
     }
+
+
+def _headers(records: Batch) -> Array:
+    kind = BAD.field("headers").type
+    if "headers" not in records.schema.names:
+        return pa.nulls(records.num_rows, kind)
+    return one_array(records.column("headers")).cast(kind)
 
 
 def _binary(values: Array) -> Array:

@@ -24,20 +24,29 @@ META = pa.schema(
     ]
 )
 
+_BARE = {
+    "string": pa.string(),
+    "short": pa.int16(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+}
+"""What the one column is of when a format has no columns of its own; bytes for the others."""
+
 _PARTITION_KINDS = (types.is_string, types.is_integer, types.is_boolean, types.is_date32)
 
 
 def declared_columns(spec: TableSpec) -> Schema:
     """The columns of the value."""
     if not spec.schema:
-        kind = pa.string() if spec.value_format == "string" else pa.binary()
-        return pa.schema([pa.field("value", kind)])
+        return pa.schema([pa.field("value", _BARE.get(spec.value_format, pa.binary()))])
     return parse_ddl(spec.schema)
 
 
 def table_schema(spec: TableSpec) -> Schema:
     """All columns of the declared table; all may be null, as any column may be missing in a record."""
-    columns = [column.with_nullable(True) for column in declared_columns(spec)]
+    columns = [pa.field(column.name, _lake_type(column.type)) for column in declared_columns(spec)]
     for column in columns:
         if column.name in {*META.names, OP, DELETED}:
             raise TableMisdeclared(
@@ -65,6 +74,11 @@ def table_schema(spec: TableSpec) -> Schema:
     return schema
 
 
+def _lake_type(kind: DataType) -> DataType:
+    # No lake format but Parquet has integers below 32 bits.
+    return pa.int32() if types.is_int16(kind) or types.is_int8(kind) else kind
+
+
 def key_columns(spec: TableSpec) -> tuple[str, ...]:
     """The columns that name a row of an upsert table."""
     return spec.key or (KEY,)
@@ -89,7 +103,7 @@ def grown(table: str, found: Schema, declared: Schema) -> Schema | None:
 
 def same_type(one: DataType, other: DataType) -> bool:
     """Whether both are one type to a lake format: large or not, and how list items are named, is one."""
-    return plain_type(one).equals(plain_type(other))
+    return bool(plain_type(one).equals(plain_type(other)))
 
 
 def plain_type(kind: DataType) -> DataType:

@@ -133,19 +133,16 @@ class TableSpec:
 
 def _check_shape(name: str, value: Any) -> None:
     if name in ("key", "partition_by"):
-        if not isinstance(value, list | tuple) or not all(
-            isinstance(each, str) for each in cast("list[object]", value)
-        ):
-            raise _wrong(name, value, "a list of columns")
+        names = cast("list[object]", value) if isinstance(value, list | tuple) else [value, 0]
+        if not all(isinstance(each, str) for each in names):
+            raise _wrong(name, cast("object", value), "a list of columns")
     elif name == "debezium":
         if not isinstance(value, bool):
             raise _wrong(name, value, "true or false")
     elif name == "properties":
-        if not isinstance(value, Mapping) or not all(
-            isinstance(k, str) and isinstance(v, str)
-            for k, v in cast("Mapping[object, object]", value).items()
-        ):
-            raise _wrong(name, value, "names and strings")
+        pairs = cast("Mapping[object, object]", value).items() if isinstance(value, Mapping) else ((0, 0),)
+        if not all(isinstance(key, str) and isinstance(text, str) for key, text in pairs):
+            raise _wrong(name, cast("object", value), "names and strings")
     elif not isinstance(value, str):
         raise _wrong(name, value, "a string")
 

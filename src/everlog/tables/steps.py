@@ -7,14 +7,17 @@ STEPS = (
     "letters-sent",
     "letters-committed",
     "commit-planned",
-    "commit-written",
+    "commit-drafted",
+    "commit-linked",
     "commit-made",
     "group-committed",
     "upkeep-written",
     "upkeep-made",
     "upkeep-removing",
+    "back-sent",
+    "back-committed",
 )
-"""All of them, in the order in which a batch and then upkeep come by."""
+"""All of them, in the order in which a batch and then upkeep come by; Parquet alone drafts and links."""
 
 observer: Callable[[str], None] | None = None
 """Called with the name of each step reached; for tests."""

@@ -50,8 +50,8 @@ class Store(Protocol):
         """Make an empty table, if there is none."""
         ...
 
-    def load(self) -> View:
-        """The table as it is now; NoSuchTable if there is none."""
+    def load(self, version: str | None = None) -> View:
+        """The table as it is now, or as it was; NoSuchTable if there is none, or not any more."""
         ...
 
     def evolve(self, view: View, schema: Schema) -> bool:
@@ -71,6 +71,10 @@ class Store(Protocol):
 
         What is returned is the name of the commit. If it raises, the commit may have been made or not.
         """
+        ...
+
+    def destroy(self) -> None:
+        """Remove the table and all of its files."""
         ...
 
     def history(self) -> list[Commit]:

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from everlog.model.topics import TopicPartition
@@ -35,7 +35,7 @@ from everlog.tables.schema import (
 from everlog.tables.spec import TableSpec
 from everlog.tables.staging import DataFile, Staged
 from everlog.tables.store import Change, Store
-from everlog.tables.upsert import identity, latest
+from everlog.tables.upsert import identity, latest, not_covered
 
 __all__ = [
     "Already",
@@ -45,6 +45,7 @@ __all__ = [
     "Description",
     "Expired",
     "Table",
+    "drop_table",
     "open_table",
 ]
 
@@ -235,6 +236,21 @@ class Table:
         """The rows of some files; those of `data_files`, as long as no expiry has removed them since."""
         return self._store.read(self._store.load(), files, columns)
 
+    def rows_of(self, version: str, since: Coverage) -> Iterator[Rows]:
+        """Rows of a commit that came from offsets outside of `since`, file by file, always in one order."""
+        view = self._store.load(version)
+        for file in sorted(view.files, key=lambda each: each.path):
+            yield not_covered(self._store.read(view, [file]), since)
+
+    def coverage_of(self, version: str) -> Coverage:
+        """All offsets that the table had taken in with a commit that has not expired."""
+        return self._store.load(version).state.covered
+
+    @property
+    def version(self) -> str:
+        """The newest commit."""
+        return self._store.load().version
+
     def files(self) -> list[str]:
         """Paths of the files that hold the rows now, such as `spark.read.parquet` takes them."""
         directory = self._store.directory
@@ -292,6 +308,11 @@ def open_table(spec: TableSpec, *, create: bool = True) -> Table:
     else:
         store.load()
     return Table(spec, store)
+
+
+def drop_table(spec: TableSpec) -> None:
+    """Remove a table with all of its rows and files. There is no way back."""
+    _store(spec).destroy()
 
 
 def _store(spec: TableSpec) -> Store:

@@ -1,0 +1,157 @@
+"""Bad records to the dead-letter topic, once each.
+
+Letters go before the table's commit, in a transaction that also commits, for a group of the writer, the ends
+of the batch's offset ranges. A batch that is done again after a crash finds those ends, and sends only what
+lies behind them. So a letter is sent once for each writer, and a table never holds an offset whose letter was
+not sent.
+"""
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from everlog.client import Admin, ErrorCode, GroupMetadata, ItemsRefused, Producer
+from everlog.client.core.dead_letters import letter_headers
+from everlog.model.topics import TopicPartition
+from everlog.records.rows import ConsumerRecord
+from everlog.tables import steps
+from everlog.tables.arrow import Rows, pa
+from everlog.tables.errors import BadRecords, TableMisdeclared, Unreadable
+from everlog.tables.offsets import OffsetRanges
+from everlog.tables.spec import TableSpec
+
+
+class LetterBox:
+    """Sends the bad records of one writer of a table. It connects when there is the first bad record.
+
+    One box at a time: another one of the same writer fences it.
+    """
+
+    def __init__(self, spec: TableSpec, writer: str, client: Mapping[str, Any] | None = None) -> None:
+        self._spec = spec
+        self._name = f"everlog-table.{spec.name}.{writer}.letters"
+        self._client = dict(client or {})
+        self._producer: Producer | None = None
+        self._sent: dict[TopicPartition, int] = {}
+        """Ends of what earlier transactions of this writer have dealt with."""
+
+    def send(self, bad: Rows, ranges: OffsetRanges) -> int:
+        """Send the bad records of a batch, but for those that an earlier try has sent; returns how many."""
+        if not bad.num_rows:
+            return 0
+        topic = self._spec.dead_letter_topic
+        if topic is None:
+            first = bad.slice(0, 1).to_pylist()[0]
+            raise BadRecords(
+                f"{bad.num_rows} records cannot become rows of table {self._spec.name}, the first is "
+                f"{first['topic']}-{first['partition']} at offset {first['offset']}: {first['error']}; "
+                "declare dead_letter_topic to have them sent there"
+            )
+        producer = self._opened(topic)
+        due = [
+            row
+            for row in bad.to_pylist()
+            if row["offset"] >= self._sent.get(TopicPartition(row["topic"], row["partition"]), 0)
+        ]
+        if not due:
+            return 0
+        ends = {place: max(end, self._sent.get(place, 0)) for place, (_, end) in ranges.spans.items()}
+        now = time.time_ns() // 1_000_000
+        with producer.transaction():
+            for row in due:
+                record = _record(row)
+                headers = letter_headers(record, Unreadable(row["error"]), 1, self._name, now)
+                producer.send(topic, record.value, key=record.key, headers=headers)
+            producer.send_offsets_to_transaction(ends, GroupMetadata(self._name))
+            steps.reached("letters-sent")
+        steps.reached("letters-committed")
+        self._sent |= ends
+        return len(due)
+
+    def _opened(self, topic: str) -> Producer:
+        if self._producer is not None:
+            return self._producer
+        bootstrap = self._spec.bootstrap
+        if bootstrap is None:
+            raise TableMisdeclared(
+                f"table {self._spec.name}: bootstrap is missing: expected the brokers' addresses"
+            )
+        producer = Producer(bootstrap, transactional_id=self._name, **self._client)
+        try:
+            # This ends whatever the last holder of the name left open, so that what is committed is final.
+            producer.init_transactions()
+            with Admin(bootstrap, **self._client) as admin:
+                ensure_topic(admin, topic)
+                found = admin.list_group_offsets(self._name, require_stable=True)
+        except BaseException:
+            producer.close()
+            raise
+        self._sent = {place: offset.offset for place, offset in found.items()}
+        self._producer = producer
+        return producer
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def ensure_topic(admin: Admin, topic: str, configs: Mapping[str, str] | None = None) -> None:
+    """Have a topic there; made with one partition if it is not."""
+    if topic in admin.list_topics(internal=True):
+        return
+    try:
+        admin.create_topic(topic, 1, configs=configs)
+    except ItemsRefused as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+        admin.wait_for_topics([topic])
+
+
+def _record(row: Mapping[str, Any]) -> ConsumerRecord:
+    stamp = row["timestamp"]
+    return ConsumerRecord(
+        row["topic"],
+        row["partition"],
+        row["offset"],
+        -1 if stamp is None else int(stamp.timestamp() * 1000),
+        0,
+        row["key"],
+        row["value"],
+        tuple((each["key"], each["value"]) for each in row["headers"] or ()),
+        -1,
+    )
+
+
+def letters_of(bad: Rows, writer_group: str) -> Rows:
+    """The same letters as rows for a sink of records: key, value and headers.
+
+    For whoever sends them in a transaction of its own.
+    """
+    now = time.time_ns() // 1_000_000
+    rows: list[dict[str, Any]] = []
+    for row in bad.to_pylist():
+        record = _record(row)
+        headers = letter_headers(record, Unreadable(row["error"]), 1, writer_group, now)
+        rows.append(
+            {
+                "key": record.key,
+                "value": record.value,
+                "headers": [{"key": name, "value": value} for name, value in headers],
+            }
+        )
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    schema = pa.schema(
+        [pa.field("key", pa.binary()), pa.field("value", pa.binary()), pa.field("headers", pa.list_(header))]
+    )
+    return pa.Table.from_pylist(rows, schema=schema)
