@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Collection
 
-from everlog.model.errors import EverlogError
+from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.model.ids import NO_UUID, Uuid
 from everlog.model.topics import TopicPartition
 from everlog.spark.source.cluster import Cluster
@@ -25,6 +25,9 @@ from everlog.spark.source.plan import (
 from everlog.spark.source.resolving import start_offsets
 
 _log = logging.getLogger(__name__)
+
+LOOKS = 5
+"""How often a trigger looks for partitions that go away while it does."""
 
 
 class Progress:
@@ -58,7 +61,7 @@ class Progress:
 
     def stop_at_latest(self) -> None:
         """Go no further than the logs do now."""
-        self._target = self._latest(self._partitions())
+        self._target = self._latest_now()
 
     def next_end(self, start: Offsets, *, limited: bool) -> Offsets:
         """How far the next batch goes: `start` itself if there is nothing to read, or too little yet.
@@ -67,7 +70,7 @@ class Progress:
         """
         latest = self._target
         if latest is None:
-            latest = self._latest(self._partitions())
+            latest = self._latest_now()
         self._check_changes(start, latest)
         begin = self._begins(start, latest)
         begin, end = self._past_cuts(begin, latest)
@@ -104,8 +107,19 @@ class Progress:
             self._check_topic_ids({place.topic for place in self._places})
         return self._places
 
-    def _latest(self, places: Collection[TopicPartition]) -> Offsets:
-        self.seen_latest = self._cluster.latest(places, read_committed=self._options.read_committed)
+    def _latest_now(self) -> Offsets:
+        """The ends of all partitions there are."""
+        for tries_left in range(LOOKS - 1, -1, -1):
+            try:
+                places = self._partitions()
+                self.seen_latest = self._cluster.latest(places, read_committed=self._options.read_committed)
+                break
+            except Refused as error:
+                # A topic that is deleted between the two questions: the next look does not have it.
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not tries_left:
+                    raise
+                self._places_at_ms = None
+        assert self.seen_latest is not None
         return dict(self.seen_latest)
 
     def _begins(self, start: Offsets, end: Offsets) -> Offsets:
