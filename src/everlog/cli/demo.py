@@ -1,274 +1,313 @@
-"""The demo that `make run` starts: a broker, a topic of orders, a stream into it, and what came out of it.
+"""The demo that `make run` starts: orders stream into a broker, and Spark makes minutes and rows of them.
 
-The broker is a process of its own, as `everlog up` starts it. After the summary it goes on serving until
-Ctrl-C; with `--exit` the demo ends instead. The orders come from a seed, so every run makes the same ones.
+The broker is a process of its own, as `everlog up` starts it; the pipeline is the template `shop`, as
+`everlog pipeline run --continuous` runs it. The orders come from a seed, so every run makes the same ones,
+and what comes out is held against them. Without a Java for Spark the broker shows alone what it can do.
 """
 
-import json
 import os
-import random
-import select
 import shutil
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from everlog.cli.connect import open_admin, open_producer
-from everlog.cli.measure import Throughput
-from everlog.cli.progress import Progress
-from everlog.cli.ranges import RangeReader, open_reader, places_of, resolve_ranges
-from everlog.cli.shapes import size_text
-from everlog.client.core.consumer.offset_spec import parse_offset_spec
-from everlog.client.core.producer.delivery import Delivery
-from everlog.model.errors import EverlogError
-from everlog.model.ids import Timestamp
+from everlog.cli.demo_broker import DemoBroker, demo_broker
+from everlog.cli.demo_orders import Orders, OrderStream, make_orders
+from everlog.cli.demo_view import DemoView, minute_line, money, pace
+from everlog.cli.output import envelope
+from everlog.model.errors import ConfigError, EverlogError
 
-TOPIC = "orders"
-PARTITIONS = 3
-START_SECONDS = 30.0
-PATIENCE_SECONDS = 30.0
-STOP_SECONDS = 15.0
+if TYPE_CHECKING:
+    from everlog.cli.demo_pipeline import DemoPipeline
+    from everlog.cli.demo_results import Checks, TableFound, VolumeReader
+    from everlog.pipelines.project import Project
+    from everlog.tables.spec import TableSpec
 
-_PRICES = {
-    "margherita": 950,
-    "ramen": 1450,
-    "falafel": 820,
-    "pad thai": 1290,
-    "burger": 1180,
-    "poke bowl": 1390,
-    "tiramisu": 640,
-}
-_CITIES = ("Berlin", "Lisbon", "Nairobi", "Osaka", "Porto Alegre", "Tallinn", "Vancouver")
-_STATUSES = ("delivered", "paid", "placed", "refunded", "cancelled")
-_STATUS_WEIGHTS = (70, 12, 10, 3, 5)
-
-
-def sample_orders(count: int, seed: int = 7) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of orders: the customer, and the order as JSON."""
-    chance = random.Random(seed)
-    for number in range(count):
-        customer = f"customer-{int(chance.expovariate(1 / 700)) % 5000:04d}"
-        dishes = {
-            dish: chance.choice((1, 1, 1, 2, 3))
-            for dish in chance.sample(sorted(_PRICES), k=chance.randint(1, 3))
-        }
-        order = {
-            "order_id": f"{number:08d}",
-            "customer": customer,
-            "city": chance.choice(_CITIES),
-            "status": chance.choices(_STATUSES, _STATUS_WEIGHTS)[0],
-            "items": [
-                {"dish": dish, "quantity": quantity, "price_cents": _PRICES[dish]}
-                for dish, quantity in dishes.items()
-            ],
-            "total_cents": sum(_PRICES[dish] * quantity for dish, quantity in dishes.items()),
-        }
-        yield customer.encode(), json.dumps(order, separators=(",", ":")).encode()
-
-
-@dataclass(slots=True)
-class Written:
-    """What was delivered."""
-
-    records: int = 0
-    size_bytes: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(slots=True)
-class ReadBack:
-    """What was read, by status, with the offsets that were read."""
-
-    statuses: Counter[str]
-    total_cents: int
-    size_bytes: int
-    seconds: float
-    offsets: dict[int, tuple[int, int]]
-
-    @property
-    def records(self) -> int:
-        """How many orders there were."""
-        return self.statuses.total()
+VOLUME_GROUP = "shop-volume"
+LIVE_SECONDS = 15.0
+PATIENCE_SECONDS = 180.0
+FLOWS = 2
 
 
 @click.command()
 @click.option(
     "--count",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=100),
     metavar="N",
-    default=50_000,
+    default=40_000,
     show_default=True,
     help="How many orders.",
 )
-@click.option("--exit", "exits", is_flag=True, help="End after the summary instead of serving on.")
-def main(*, count: int, exits: bool) -> None:
-    """Start a broker, stream sample orders into it, read them back, and leave it serving."""
+@click.option("--keep", is_flag=True, help="Leave broker and pipeline running after the summary.")
+@click.option("--without-spark", is_flag=True, help="Show the broker alone.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def main(*, count: int, keep: bool, without_spark: bool, as_json: bool) -> None:
+    """Stream sample orders into a broker and through a pipeline on Spark, and show what came out."""
     # Whoever ends us by SIGTERM means the broker too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    view = DemoView(quiet=as_json)
+    directory = tempfile.mkdtemp(prefix="everlog-demo-")
     try:
-        with _broker() as (broker, bootstrap):
-            with open_admin(bootstrap, START_SECONDS) as admin:
-                admin.create_topic(TOPIC, PARTITIONS)
-            written = _write(bootstrap, count)
-            found = _read(bootstrap)
-            _summarise(bootstrap, written, found)
-            if found.records != count:
-                raise EverlogError(f"topic {TOPIC!r} gave back {found.records} orders, expected {count}")
-            if not exits:
-                _serve_on(broker, bootstrap)
+        with demo_broker(directory) as broker:
+            _run(Demo(broker, Path(directory), view), count, keep=keep, alone=without_spark, as_json=as_json)
     except KeyboardInterrupt:
-        pass
+        view.say()
     except (EverlogError, OSError) as error:
+        view.close()
         click.echo(f"error: {error}", err=True)
         sys.exit(1)
-
-
-@contextmanager
-def _broker() -> Generator[tuple["subprocess.Popen[str]", str]]:
-    """Run `everlog up` in a directory of its own; at the end both go."""
-    directory = tempfile.mkdtemp(prefix="everlog-demo-")
-    log_path = os.path.join(directory, "broker.log")
-    command = [
-        *(sys.executable, "-m", "everlog.cli", "up"),
-        *("--dir", os.path.join(directory, "data"), "--port", str(_port())),
-    ]
-    with open(log_path, "w", encoding="utf-8") as log:
-        # A group of its own: Ctrl-C reaches us alone, and we stop the broker when we are ready.
-        broker = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
-        )
-    try:
-        yield broker, _bootstrap_of(broker, log_path)
     finally:
-        broker.terminate()
-        try:
-            broker.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            broker.kill()
-            broker.wait()
-        if broker.stdout is not None:
-            broker.stdout.close()
+        view.close()
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _port() -> int:
-    """Kafka's port if nobody has it, else any."""
-    with socket.socket() as probe:
-        # As the broker will: a port whose last connections are still closing is free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):
-            probe.bind(("127.0.0.1", 9092))
-            return 9092
-    return 0
+def _run(demo: "Demo", count: int, *, keep: bool, alone: bool, as_json: bool) -> None:
+    broker, view = demo.broker, demo.view
+    view.say(f"A broker serves at {broker.bootstrap}, {broker.start_seconds:.2f} s after its start.")
+    reason = "as you wish" if alone else _why_no_spark()
+    data = demo.without_spark(count, reason, keep=keep) if reason else demo.with_spark(count, keep=keep)
+    if as_json:
+        click.echo(envelope("demo", data))
 
 
-def _bootstrap_of(broker: "subprocess.Popen[str]", log_path: str) -> str:
-    """The address in the broker's first line; EverlogError with its last words if there is none in time."""
-    assert broker.stdout is not None
-    began = time.monotonic()
-    readable, _, _ = select.select([broker.stdout], [], [], START_SECONDS)
-    line = broker.stdout.readline().strip() if readable else ""
-    if not line.startswith("ready bootstrap="):
-        with open(log_path, encoding="utf-8") as log:
-            words = log.read().strip().splitlines()
-        raise EverlogError(f"the broker did not start: {words[-1] if words else 'it said nothing'}")
-    bootstrap = line.partition("=")[2]
-    click.echo(f"A broker serves at {bootstrap}, {time.monotonic() - began:.2f} s after its start.")
-    return bootstrap
+def _why_no_spark() -> str | None:
+    """What is missing for a run on Spark, in one line; None if nothing is."""
+    try:
+        from everlog.spark.session import prepare
+
+        prepare()
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
-def _write(bootstrap: str, count: int) -> Written:
-    written = Written()
-    with (
-        Progress(f"streaming {TOPIC}", count, TOPIC) as progress,
-        open_producer(bootstrap, PATIENCE_SECONDS, batch_size=64 * 1024) as producer,
-    ):
-        began = time.perf_counter()
-        deliveries: list[Delivery] = []
-        for key, value in sample_orders(count):
-            deliveries.append(producer.send(TOPIC, value, key))
-            if not len(deliveries) % 1000:
-                progress.step(1000, producer.metrics()["bytes_sent"] - written.size_bytes)
-                written.size_bytes = producer.metrics()["bytes_sent"]
-        producer.flush()
-        written.seconds = time.perf_counter() - began
-        written.size_bytes = producer.metrics()["bytes_sent"]
-        for delivery in deliveries:
-            delivery.result()
-        written.records = len(deliveries)
-    return written
+class Demo:
+    """One run of the demo, on a broker that serves."""
 
+    def __init__(self, broker: DemoBroker, directory: Path, view: DemoView) -> None:
+        self.broker = broker
+        self.view = view
+        self._directory = directory
+        self._began = time.monotonic()
 
-def _read(bootstrap: str) -> ReadBack:
-    spec = parse_offset_spec("start", Timestamp(0))
-    with open_admin(bootstrap, START_SECONDS) as admin:
-        places = places_of(admin, TOPIC, None)
-        ranges = resolve_ranges(admin, places, spec, read_committed=False, stop_at_end=True)
-    found = ReadBack(Counter(), 0, 0, 0.0, {})
-    total = sum((one.end or 0) - one.start for one in ranges.values())
-    began = time.perf_counter()
-    with (
-        open_reader(bootstrap, START_SECONDS) as consumer,
-        Progress(f"reading {TOPIC}", total, TOPIC) as progress,
-    ):
-        reader = RangeReader(consumer, ranges)
-        while not reader.finished:
-            records = reader.poll()
-            for record in records:
-                order = json.loads(record.value or b"{}")
-                found.statuses[order["status"]] += 1
-                found.total_cents += order["total_cents"]
-            progress.step(len(records))
-        found.size_bytes = consumer.metrics()["bytes_fetched"]
-    found.seconds = time.perf_counter() - began
-    found.offsets = {place.partition: (one.start, one.end or 0) for place, one in ranges.items()}
-    return found
+    def without_spark(self, count: int, reason: str, *, keep: bool) -> dict[str, object]:
+        """Write orders, and read them back."""
+        from everlog.cli.demo_readback import maker_of_orders, read_back
 
+        self.view.say(f"Spark is left out: {reason}")
+        orders = make_orders(maker_of_orders(), count)
+        stream = self._topic_and_stream(orders, live_seconds=0.0)
+        stream.start()
+        stream.go_live()
+        self._until(lambda: stream.is_done, "orders are being written", stream.check)
+        found = read_back(self.broker.bootstrap, stream.topic)
+        self.view.heading("Orders per minute, as read back")
+        largest = max(minute.orders for minute in found.minutes.values())
+        for name, minute in sorted(found.minutes.items()):
+            self.view.say(minute_line(name, minute, largest))
+        self.view.heading("In and out")
+        self.view.say(f"  {stream.written.records:,} orders written   {pace(stream.written)}")
+        self.view.say(f"  {found.records:,} orders read      {pace(found.pace)}")
+        good = found.minutes == orders.minutes
+        self.view.say(f"  {self.view.mark(good=good)} every minute has the count and sum of its orders")
+        if not good:
+            raise EverlogError(f"topic {stream.topic!r} gave back other orders than were written to it")
+        self._finish(None, keep=keep)
+        return {
+            "bootstrap": self.broker.bootstrap,
+            "spark": None,
+            "spark_left_out": reason,
+            "orders": {"written": stream.written.records, "read": found.records},
+            "exactly_once": good,
+            "seconds": round(time.monotonic() - self._began, 2),
+        }
 
-def _summarise(bootstrap: str, written: Written, found: ReadBack) -> None:
-    click.echo("")
-    click.echo(
-        f"{written.records:,} orders written, {_pace(written.records, written.size_bytes, written.seconds)}"
-    )
-    click.echo(f"{found.records:,} orders read back, {_pace(found.records, found.size_bytes, found.seconds)}")
-    click.echo("")
-    for status, count in found.statuses.most_common():
-        click.echo(f"  {status:<10} {count:>8,}  {count / max(1, found.records):6.1%}")
-    click.echo(f"  {'turnover':<10} {found.total_cents / 100:>8,.2f}")
-    click.echo("")
-    for partition, (start, end) in sorted(found.offsets.items()):
-        click.echo(f"  {TOPIC}-{partition}  offsets {start:,} to {end - 1:,}")
-    click.echo("")
+    def with_spark(self, count: int, *, keep: bool) -> dict[str, object]:
+        """Run the pipeline beside the stream of orders, and check what it makes of them."""
+        from everlog.cli.demo_pipeline import DemoPipeline
+        from everlog.cli.demo_results import VolumeReader, check, group_lag, read_table
+        from everlog.pipelines.scaffold import create_project
 
+        project = create_project(self._directory / "shop", "shop")
+        maker = project.topics[0].data
+        assert maker is not None
+        self._create(project)
+        view, bootstrap = self.view, self.broker.bootstrap
+        with DemoPipeline(project, bootstrap) as pipeline:
+            orders = make_orders(maker, count)
+            stream = OrderStream(bootstrap, project.topics[0].name, orders, LIVE_SECONDS)
+            volume = VolumeReader(bootstrap, project.topics[1].name)
+            try:
+                spark_seconds = self._start(pipeline, stream)
+                spec = self._table_spec(project)
+                self._watch(pipeline, stream, volume, orders, spec)
+                table, lag = read_table(spec), group_lag(bootstrap, VOLUME_GROUP)
+                checks = check(orders, volume, table, lag)
+                flows = list(pipeline.tally.flows.values())
+                view.summary(stream.written, table, flows, checks, lag, [VOLUME_GROUP])
+                if checks.broken:
+                    raise EverlogError(f"not exactly once: {'; '.join(checks.broken)}")
+                data = self._shape(stream, volume, table, checks, lag, pipeline, spark_seconds)
+                self._finish(pipeline, keep=keep)
+                return data
+            finally:
+                stream.close()
+                volume.close()
 
-def _pace(records: int, size_bytes: int, seconds: float) -> str:
-    through = Throughput(records, size_bytes, seconds)
-    rates = f"{through.records_per_second:,.0f}/s, {through.megabytes_per_second:.1f} MB/s"
-    return f"{size_text(size_bytes)} in {seconds:.2f} s ({rates})"
+    def _create(self, project: "Project") -> None:
+        from everlog.cli.pipeline_seed import seed_project
 
+        seed_project(project, self.broker.bootstrap, topics_only=True)
 
-def _serve_on(broker: "subprocess.Popen[str]", bootstrap: str) -> None:
-    program = os.path.join(os.path.dirname(sys.executable), "everlog")
-    shown = os.path.relpath(program) if os.path.exists(program) else f"{sys.executable} -m everlog.cli"
-    flag = "" if bootstrap.endswith(":9092") else f" -b {bootstrap}"
-    click.echo(f"The broker goes on serving at {bootstrap}. Try, in another terminal:")
-    click.echo(f"  {shown} topic describe {TOPIC}{flag}")
-    click.echo(f"  {shown} consume {TOPIC} --offset -5:end --format '%p %o %k %v\\n'{flag}")
-    click.echo(f"  echo hello | {shown} produce {TOPIC}{flag}")
-    click.echo(f"  {shown} perf produce perf-test{flag}")
-    click.echo("or any Kafka client. Ctrl-C stops it.")
-    sys.stdout.flush()
-    if broker.wait() != 0:
-        raise EverlogError(f"the broker ended by itself with exit code {broker.returncode}")
+    def _topic_and_stream(self, orders: Orders, live_seconds: float) -> OrderStream:
+        from everlog.cli.connect import open_admin
+
+        with open_admin(self.broker.bootstrap, PATIENCE_SECONDS) as admin:
+            admin.create_topic("orders", 3)
+        return OrderStream(self.broker.bootstrap, "orders", orders, live_seconds)
+
+    def _start(self, pipeline: "DemoPipeline", stream: OrderStream) -> float:
+        """Let half of the orders wait for Spark, and the rest stream in once it runs."""
+        began = time.monotonic()
+        stream.start()
+        self.view.say(f"Spark is starting; {stream.waiting:,} orders wait in topic {stream.topic} meanwhile.")
+        self._until(lambda: pipeline.is_running(FLOWS), "Spark is starting", stream.check)
+        seconds = time.monotonic() - began
+        stream.go_live()
+        left = len(stream.orders.records) - stream.waiting
+        self.view.say(
+            f"Spark runs after {seconds:.1f} s. {left:,} more orders stream in, "
+            f"{left / LIVE_SECONDS:,.0f} a second."
+        )
+        return seconds
+
+    def _watch(
+        self,
+        pipeline: "DemoPipeline",
+        stream: OrderStream,
+        volume: "VolumeReader",
+        orders: Orders,
+        spec: "TableSpec",
+    ) -> None:
+        """Show minutes as they come out, until all have, and all rows are in the table."""
+        from everlog.cli.demo_results import group_lag, rows_in_table
+
+        view, closed = self.view, orders.closed
+        largest = max(minute.orders for minute in closed.values())
+        view.heading("Order volume of each minute, as it comes out of topic order-volume")
+
+        def step() -> bool:
+            for name, minute in volume.poll(0.2):
+                view.say(minute_line(name, minute, largest))
+            lag = pipeline.tally.lag
+            view.status(
+                f"{stream.written.records:,} orders in, {len(volume.minutes)} of {len(closed)} minutes out, "
+                f"lag {'-' if lag is None else f'{lag:,}'}"
+            )
+            pipeline.check()
+            return stream.is_done and len(volume.minutes) >= len(closed)
+
+        self._until(step, None, stream.check)
+        view.say(
+            f"  in all {sum(minute.orders for minute in volume.minutes.values()):>50,} orders  "
+            f"{money(sum(minute.volume_cents for minute in volume.minutes.values())):>12}"
+        )
+        count = len(orders.records)
+        self._until(
+            lambda: rows_in_table(spec) >= count and group_lag(self.broker.bootstrap, VOLUME_GROUP) == 0,
+            "the last rows go into the table",
+            pipeline.check,
+        )
+
+    def _until(self, done: Callable[[], bool], what: str | None, check: Callable[[], None]) -> None:
+        """Wait for something, with a word on the terminal; EverlogError if it takes too long."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not done():
+            check()
+            if time.monotonic() > deadline:
+                raise EverlogError(
+                    f"{what or 'the pipeline is at work'}: not over after {PATIENCE_SECONDS:g} s"
+                )
+            if what is not None:
+                self.view.status(f"{what}, {time.monotonic() - self._began:.0f} s")
+                time.sleep(0.1)
+
+    def _table_spec(self, project: "Project") -> "TableSpec":
+        from everlog.tables.spec import TableSpec
+
+        place = project.local_storage
+        assert place is not None
+        return TableSpec(
+            name="orders",
+            topic=project.topics[0].name,
+            location=str(place / "lake" / "orders"),
+            schema="order_id string, customer string, city string, total_cents long, at timestamp",
+        )
+
+    def _shape(
+        self,
+        stream: OrderStream,
+        volume: "VolumeReader",
+        table: "TableFound",
+        checks: "Checks",
+        lag: int | None,
+        pipeline: "DemoPipeline",
+        spark_seconds: float,
+    ) -> dict[str, object]:
+        return {
+            "bootstrap": self.broker.bootstrap,
+            "spark": {"start_seconds": round(spark_seconds, 2), "flows": pipeline.tally.shape()},
+            "spark_left_out": None,
+            "orders": {
+                "written": stream.written.records,
+                "bytes": stream.written.size_bytes,
+                "seconds": round(stream.written.seconds, 2),
+            },
+            "minutes": [
+                {"minute": name, "orders": minute.orders, "volume_cents": minute.volume_cents}
+                for name, minute in sorted(volume.minutes.items())
+            ],
+            "table": {
+                "format": table.format,
+                "rows": table.rows,
+                "files": table.files,
+                "commits": table.commits,
+                "bytes": table.size_bytes,
+            },
+            "lag": lag,
+            "exactly_once": checks.all_held,
+            "seconds": round(time.monotonic() - self._began, 2),
+        }
+
+    def _finish(self, pipeline: "DemoPipeline | None", *, keep: bool) -> None:
+        """Say how long it took and where to look; with `keep` wait until somebody has seen enough."""
+        view, bootstrap = self.view, self.broker.bootstrap
+        view.say()
+        view.say(f"All that took {time.monotonic() - self._began:.0f} s.")
+        if not keep:
+            view.say("`make run ARGS=--keep` leaves it running; docs/tutorial.md goes on from here.")
+            return
+        program = os.path.join(os.path.dirname(sys.executable), "everlog")
+        shown = os.path.relpath(program) if os.path.exists(program) else f"{sys.executable} -m everlog.cli"
+        flag = "" if bootstrap.endswith(":9092") else f" -b {bootstrap}"
+        view.say(f"It all goes on running at {bootstrap}. Try, in another terminal:")
+        view.say(f"  {shown} consume orders --offset -5:end --format '%p %o %k %v\\n'{flag}")
+        if pipeline is not None:
+            view.say(f"  {shown} consume order-volume --exit-at-end --isolation read_committed{flag}")
+            view.say(f"  {shown} group describe {VOLUME_GROUP}{flag}")
+            view.say(f"  {shown} pipeline status {pipeline.project.root}{flag}")
+            view.say(
+                f"  ls {self._table_spec(pipeline.project).location}        # Parquet, for whatever reads it"
+            )
+        view.say(f"  {shown} perf produce perf-test{flag}")
+        view.say("or any Kafka client. Ctrl-C stops it.")
+        self.broker.serve_on()
 
 
 if __name__ == "__main__":
