@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tests.spark.kills_table.killing import FORMAT, KilledTable
@@ -66,7 +65,7 @@ def run(spark: Any, job: Job, rows_a_batch: int) -> str | None:
     )
     try:
         query.awaitTermination()
-    except (PySparkException, Py4JError) as error:
+    except PySparkException as error:
         return " ".join(str(error).split())[:300] or type(error).__name__
     return None
 

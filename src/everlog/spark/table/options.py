@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from everlog.client.core.settings import ConnectionSettings
 from everlog.model.errors import ConfigError
 from everlog.model.topics import topic_name_problem
+from everlog.spark.source.client_settings import client_options
 from everlog.tables.spec import FORMATS, MODES, TableSpec
 
 BOOTSTRAP = "kafka.bootstrap.servers"
@@ -54,6 +56,8 @@ class TableOptions:
     declared: str | None
     """The name of a declared table; None if it is described by the options."""
     bootstrap: str | None
+    client: Mapping[str, Any]
+    """Settings of clients beside the bootstrap servers, such as those of security."""
     described: Mapping[str, Any]
     """The fields of a TableSpec that the options give; the schema may be missing, and come from the rows."""
     writer: str | None
@@ -67,6 +71,8 @@ def read_options(given: Mapping[str, str]) -> TableOptions:
     _refuse_misspelled(given)
     declared = options.get("table")
     if declared is not None:
+        if not options.get(BOOTSTRAP):
+            raise ConfigError(f"option table={declared!r} needs {BOOTSTRAP}: declarations are on the cluster")
         for name in _DECLARED:
             if name.lower() in options:
                 raise ConfigError(
@@ -82,11 +88,19 @@ def read_options(given: Mapping[str, str]) -> TableOptions:
     return TableOptions(
         declared=declared,
         bootstrap=options.get(BOOTSTRAP) or None,
+        client=_client(options),
         described={} if declared is not None else _described(options),
         writer=options.get("writer") or None,
         batch_id=None if batch is None else int(batch),
         checkpoint=options.get("checkpointlocation") or None,
     )
+
+
+def _client(options: Mapping[str, str]) -> dict[str, Any]:
+    if not options.get(BOOTSTRAP):
+        return {}
+    settings = client_options(options, ConnectionSettings, {})
+    return {name: value for name, value in settings.items() if name != "bootstrap_servers"}
 
 
 def _described(options: Mapping[str, str]) -> dict[str, Any]:

@@ -1,18 +1,21 @@
 """What tasks and the driver do to bring a batch into a table; Spark calls it by way of `writers`."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from everlog.model.errors import ConfigError
+from everlog.client import Admin
+from everlog.model.errors import ConfigError, EverlogError
 from everlog.spark.table.covered import batch_covers
 from everlog.spark.table.options import RECORD, WHENCE
+from everlog.tables.batch import commit_batch
+from everlog.tables.letters import LetterBox
 from everlog.tables.offsets import OffsetRanges
 from everlog.tables.results import Already, Committed
 from everlog.tables.spec import TableSpec
 from everlog.tables.staging import Staged
-from everlog.tables.table import open_table
+from everlog.tables.table import Table, open_table
 
 BATCH_WRITER = "spark-batch"
 """Who writes where nobody gave a name: batch queries, which have no id that outlives them."""
@@ -32,6 +35,8 @@ class Target:
     records: bool
     """Whether rows are records of the format `everlog`, whose values are yet to be read."""
     checkpoint: str | None = None
+    client: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings of clients for dead letters and the group that shows the table's lag."""
 
 
 def stage(target: Target, batches: Iterable[Any], writer: str | None, batch_id: int | None) -> Staged:
@@ -101,7 +106,10 @@ def commit(target: Target, writer: str, batch_id: int, staged: Sequence[Staged])
     for each in staged:
         seen = seen.hull(each.seen)
     covers = batch_covers(seen, target.checkpoint, batch_id)
-    done = open_table(target.spec, create=False).commit(writer, batch_id, staged, covers)
+    table = open_table(target.spec, create=False)
+    with LetterBox(target.spec, writer, target.client) as letters:
+        done = commit_batch(table, writer, batch_id, staged, covers, letters)
+    _tell_group(target, table)
     rows = sum(each.rows for each in staged)
     if isinstance(done, Committed) and target.spec.mode == "append" and done.rows < rows:
         _log.warning(
@@ -109,6 +117,22 @@ def commit(target: Target, writer: str, batch_id: int, staged: Sequence[Staged])
             target.spec.name, rows - done.rows, rows, batch_id,
         )  # fmt: skip
     return done
+
+
+def _tell_group(target: Target, table: Table) -> None:
+    """Commit the table's offsets to its group, for tools to show its lag; the table stays the truth."""
+    if target.spec.bootstrap is None:
+        return
+    offsets = table.offsets()
+    if not offsets:
+        return
+    try:
+        with Admin(target.spec.bootstrap, **target.client) as admin:
+            admin.alter_group_offsets(f"everlog-table.{target.spec.name}", offsets)
+    except EverlogError as error:
+        _log.warning(
+            "table %s: its lag is shown late, as its group took no offsets: %s", target.spec.name, error
+        )
 
 
 def commit_alone(

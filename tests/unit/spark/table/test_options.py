@@ -97,7 +97,7 @@ def test_rows_with_columns_of_the_table_are_no_records() -> None:
 def test_a_declared_table_is_known_by_its_name_alone() -> None:
     found = read_options({"table": "orders", "checkpointlocation": "/c", "kafka.bootstrap.servers": "b:1"})
 
-    assert found == TableOptions("orders", "b:1", {}, None, None, "/c")
+    assert found == TableOptions("orders", "b:1", {}, {}, None, None, "/c")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,8 @@ def test_a_declared_table_is_known_by_its_name_alone() -> None:
     [
         ({}, "which table?"),
         ({"path": "/a", "location": "/b"}, "path and location"),
-        ({"table": "orders", "path": "/a"}, "table='orders' and path"),
+        ({"table": "orders", "path": "/a", "kafka.bootstrap.servers": "b:1"}, "table='orders' and path"),
+        ({"table": "orders"}, "needs kafka.bootstrap.servers"),
         ({"path": "/a", "tableFormat": "orc"}, "tableFormat='orc': expected one of parquet, iceberg, delta"),
         ({"path": "/a", "mode": "merge"}, "mode='merge': expected one of append, upsert"),
         ({"path": "/a", "debezium": "yes"}, "debezium='yes': expected true or false"),
