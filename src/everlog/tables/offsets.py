@@ -135,8 +135,7 @@ class Coverage:
 
     def missing_below(self, place: TopicPartition, offset: int) -> bool:
         """Whether some offset below that one has not been taken in, and may yet come."""
-        spans = self.spans.get(place, ())
-        return not spans or not (spans[0][0] == 0 and spans[0][1] >= offset)
+        return self.first_missing(place, 0) < offset
 
 
 def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
