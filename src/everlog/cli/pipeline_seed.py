@@ -149,6 +149,17 @@ def _records(topic: Topic, count: int) -> Iterator[LineRecord]:
     return _read(topic.data, _lines(topic.data))
 
 
+def _plain(shape: Any) -> Any:
+    """Data that people read and change has values of JSON as they are, not as strings of JSON."""
+    if not isinstance(shape, dict):
+        return cast(object, shape)
+    fields = cast(dict[str, Any], shape)
+    value: Any = fields.get("value")
+    if not isinstance(value, dict | list) or set(cast(Iterable[object], value)) == {"base64"}:
+        return fields
+    return {**fields, "value": json.dumps(value, separators=(",", ":"))}
+
+
 def _lines(path: Path) -> Iterator[Any]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -161,12 +172,7 @@ def _lines(path: Path) -> Iterator[Any]:
 
 def _read(path: Path, shapes: Iterable[Any]) -> Iterator[LineRecord]:
     for number, shape in enumerate(shapes, 1):
-        if isinstance(shape, dict) and isinstance(shape.get("value"), dict | list):
-            fields = cast(dict[str, Any], shape)
-            if set(fields["value"]) != {"base64"}:
-                # Data that people read and change is JSON as it is, not JSON in a string.
-                shape = {**fields, "value": json.dumps(fields["value"], separators=(",", ":"))}
         try:
-            yield read_json_record(json.dumps(shape).encode(), number)
+            yield read_json_record(json.dumps(_plain(shape)).encode(), number)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None

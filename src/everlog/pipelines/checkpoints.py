@@ -70,12 +70,10 @@ def _directories(root: Path) -> Iterator[Path]:
 
 
 def _flow_name(parts: tuple[str, ...]) -> str:
-    # catalog/database/table/flow/0 of a table, sink/flow/0 of a sink, stream/0. A flow that has the name of
-    # what it fills is called by that.
+    # catalog/database/table/flow/0 of a table, sink/flow/0 of a sink, stream/0. A flow's name, as Spark's
+    # events have it, is catalog.database.flow or flow.
     named = parts[:-1] if parts[-1].isdigit() else parts
-    if len(named) > 1 and named[-1] == named[-2]:
-        named = named[:-1]
-    return short_flow(".".join(named))
+    return short_flow(".".join((*named[:-2], named[-1])))
 
 
 def _read(flow: str, path: Path) -> Checkpoint:

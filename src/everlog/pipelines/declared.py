@@ -1,19 +1,28 @@
-"""Declared flows: one pass of Spark Declarative Pipelines over a project.
+"""Declared flows: passes of Spark Declarative Pipelines over a project, in a process of their own.
 
-Thin, over parts of `pyspark.pipelines` that its own command line uses and does not promise: they are named in
-this module alone.
+Declared flows need Spark Connect, and pyspark is either a Connect client or an ordinary one, for a whole
+process. So `runner` has the ordinary session, and starts this as a client of the server inside it:
+`python -m everlog.pipelines.declared`, a line of JSON for each pass. It is thin, over parts of
+`pyspark.pipelines` that Spark's own command line uses and does not promise: they are named in this module
+alone.
 """
 
+import importlib
+import json
+import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from everlog.model.errors import ConfigError
 from everlog.pipelines.checkpoints import short_flow
-from everlog.pipelines.events import Event, FlowChanged
-from everlog.pipelines.project import Project
-from everlog.spark.errors import explain_text
+from everlog.pipelines.events import Event, FlowChanged, PassEnded, event_line
+from everlog.pipelines.project import Project, load_project
+from everlog.spark.errors import explain, explain_text
 
 _STATE = re.compile(r"^Flow '?([^\s']+)'? (?:is|has|was) (?:been )?([A-Z]+)\b")
 
@@ -22,8 +31,8 @@ _STATE = re.compile(r"^Flow '?([^\s']+)'? (?:is|has|was) (?:been )?([A-Z]+)\b")
 class Refresh:
     """What a pass is to do: with nothing named it updates everything."""
 
-    only: Sequence[str] = ()
-    full: Sequence[str] = ()
+    only: list[str] = field(default_factory=list[str])
+    full: list[str] = field(default_factory=list[str])
     """Reset and computed anew."""
     full_all: bool = False
     """The same for all."""
@@ -31,26 +40,65 @@ class Refresh:
     """Check the graph, run nothing."""
 
 
-def connect(spark: Any, settings: dict[str, str]) -> Any:
-    """A Connect session on the server inside this driver."""
-    from pyspark.sql.connect.session import SparkSession as ConnectSession
+@dataclass(frozen=True, slots=True)
+class PassWanted:
+    """One line of input: a pass over a project, on the server at this port of this machine."""
 
-    service = getattr(spark._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
-    port = getattr(service, "MODULE$").localPort()
-    builder: Any = ConnectSession.builder
-    session: Any = builder.remote(f"sc://127.0.0.1:{port}").create()
-    for key, value in settings.items():
+    number: int
+    port: int
+    spec_path: str
+    settings: dict[str, str]
+    refresh: dict[str, Any]
+
+
+def flow_change(message: str) -> FlowChanged | None:
+    """What a pipeline's event says of a flow: `Flow spark_catalog.default.orders is RUNNING.`"""
+    found = _STATE.match(message)
+    return None if found is None else FlowChanged(short_flow(found[1]), found[2])
+
+
+def main() -> None:
+    """Run passes as they are asked for, until the input ends; each ends with the event PassEnded."""
+    # Spark's command line prints; what is for our parent goes elsewhere than what is for the log.
+    with os.fdopen(os.dup(1), "w", buffering=1) as events:
+        os.dup2(2, 1)
+
+        def tell(event: Event) -> None:
+            events.write(event_line(event) + "\n")
+
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+        importlib.import_module("pyspark.pipelines.cli")  # It takes seconds, and Spark is starting meanwhile.
+
+        connected: Any = None
+        for line in sys.stdin:
+            wanted = PassWanted(**json.loads(line))
+            try:
+                connected = connected or _connect(wanted)
+                project = load_project(Path(wanted.spec_path))
+                _run_pass(connected, project, wanted.settings, Refresh(**wanted.refresh), tell)
+                tell(PassEnded(wanted.number))
+            except Exception as error:  # noqa: BLE001  the edge of the process: its parent decides
+                traceback.print_exc()
+                detail = "".join(traceback.format_exception(error))
+                tell(PassEnded(wanted.number, explain(error) or str(error).strip().splitlines()[0], detail))
+    sys.stderr.flush()
+    os._exit(0)  # The server is gone or going: there is nobody to take leave of.
+
+
+def _connect(wanted: PassWanted) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder
+    session: Any = builder.remote(f"sc://127.0.0.1:{wanted.port}").getOrCreate()
+    for key, value in wanted.settings.items():
         session.conf.set(key, value)
     return session
 
 
-def run_pass(
+def _run_pass(
     connected: Any, project: Project, settings: dict[str, str], wanted: Refresh, tell: Callable[[Event], None]
-) -> list[str]:
-    """Run all declared flows to the end of what is there; return the flows' names as Spark has them.
-
-    Raises what Spark raises when the graph is wrong or a flow failed.
-    """
+) -> None:
+    """Run all declared flows to the end of what is there; raises what is wrong with the graph or a flow."""
     from pyspark.pipelines import cli
     from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
     from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
@@ -65,26 +113,30 @@ def run_pass(
     results = start_run(
         connected,
         graph,
-        full_refresh=list(wanted.full),
+        full_refresh=wanted.full,
         full_refresh_all=wanted.full_all,
-        refresh=list(wanted.only),
+        refresh=wanted.only,
         dry=wanted.dry,
         storage=project.storage,
     )
-    flows: list[str] = []
-    failures: list[str] = []
+    failures: dict[str, str] = {}
     for result in results:
         if "pipeline_event_result" not in result:
             continue
         message = str(result["pipeline_event_result"].event.message)
         print(message, flush=True)  # noqa: T201  for the log, beside Spark's own lines
-        if found := _STATE.match(message):
-            flow = short_flow(found[1])
-            if flow not in flows:
-                flows.append(flow)
-            if found[2] == "FAILED":
-                failures.append(f"flow {flow}: {explain_text(message) or message}")
-            tell(FlowChanged(flow, found[2]))
+        change = flow_change(message)
+        if change is None:
+            continue
+        tell(change)
+        if change.state == "FAILED":
+            failures[change.flow] = explain_text(message) or message
+        else:
+            # Spark tries a failed flow again: what counts is how it ends.
+            failures.pop(change.flow, None)
     if failures:
-        raise ConfigError("; ".join(dict.fromkeys(failures)))
-    return flows
+        raise ConfigError("; ".join(f"flow {flow}: {reason}" for flow, reason in failures.items()))
+
+
+if __name__ == "__main__":
+    main()

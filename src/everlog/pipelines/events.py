@@ -43,6 +43,8 @@ class PassEnded:
     number: int
     problem: str | None = None
     """Why it failed; a continuous run then tries again."""
+    detail: str | None = None
+    """The stack behind that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,10 @@ class FlowLag:
 
 
 def end_offsets(admin: Admin, checkpoints: Iterable[Checkpoint]) -> dict[TopicPartition, int]:
-    """The ends of all partitions of all topics that the checkpoints name; those that are gone are left out."""
+    """The ends of all partitions of the topics that checkpoints name; topics that are gone are left out."""
     names = {place.topic for checkpoint in checkpoints for place in checkpoint.done}
-    there = (
-        admin.describe_topics(sorted(names.intersection(admin.list_topics(internal=True)))) if names else {}
-    )
+    known = sorted(names.intersection(admin.list_topics(internal=True))) if names else []
+    there = admin.describe_topics(known) if known else {}
     places = [
         TopicPartition(name, partition) for name, topic in there.items() for partition in topic.partitions
     ]

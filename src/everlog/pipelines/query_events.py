@@ -1,8 +1,8 @@
 """Progress of every streaming query of a Spark application, those of declared flows included.
 
 Spark tells a listener of queries only of its own session, and declared flows run in sessions that nobody else
-can reach. What all sessions share is the bus of the application; this listens there. It knows pyspark's gateway
-to the JVM, which is not typed: `Any` here.
+can reach. What all sessions share is the bus of the application; this listens there. It knows pyspark's
+gateway to the JVM, which is not typed: `Any` here.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What is kept of a run, beside the project's storage: its record, its log, and the lock that keeps others out."""
+"""What is kept of a run, in the project's storage: its record, its log, the lock that keeps others out."""
 
 import contextlib
 import fcntl
@@ -64,8 +64,8 @@ def only_run(project: Project) -> Generator[None]:
         except BlockingIOError:
             file.seek(0)
             raise ConfigError(
-                f"pipeline {project.name!r} is running already, as process {file.read().strip()}: its catalog "
-                "and checkpoints take one run at a time"
+                f"pipeline {project.name!r} is running already, as process {file.read().strip()}: its "
+                "catalog and checkpoints take one run at a time"
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))

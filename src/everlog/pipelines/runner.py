@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from everlog.pipelines.declared import Refresh, connect, run_pass
+from everlog.pipelines.declared import Refresh
+from everlog.pipelines.declared_process import DeclaredProcess, PassFailed
 from everlog.pipelines.events import Event, PassEnded, PhaseBegan, RunEnded, event_line
 from everlog.pipelines.project import Project, load_project
 from everlog.pipelines.query_events import listen
@@ -63,6 +64,7 @@ class Run:
         self._project: Project = load_project(Path(job.spec_path))
         self._spark: Any = None
         self._queries: StreamQueries | None = None
+        self._declared = DeclaredProcess(tell) if self._project.declared_files() else None
 
     def go(self) -> None:
         """Run to the end, or until asked to stop; raises what went wrong."""
@@ -84,7 +86,7 @@ class Run:
             self._continue(declared, chosen)
             return
         if declared is not None:
-            self._pass(1, self._connected(), declared)
+            self._pass(1, declared)
         if chosen and not self._job.dry:
             self._tell(PhaseBegan("running streams"))
             self._queries.start(chosen, once=True, anew=self._anew(streams))
@@ -93,6 +95,8 @@ class Run:
 
     def close(self) -> None:
         """Stop queries and Spark; gives up on a Spark that does not stop."""
+        if self._declared is not None:
+            self._declared.close()
         spark, queries = self._spark, self._queries
         if spark is None:
             return
@@ -108,7 +112,6 @@ class Run:
 
     def _continue(self, declared: Refresh | None, streams: list[Stream]) -> None:
         assert self._queries is not None
-        connected = self._connected() if declared is not None else None
         failures = 0
         number = 0
         started = False
@@ -117,9 +120,9 @@ class Run:
             try:
                 if declared is not None:
                     number += 1
-                    self._pass(number, connected, declared)
+                    self._pass(number, declared)
                     # Only the first pass resets; later ones go on from there.
-                    declared = Refresh(only=(*declared.only, *declared.full))
+                    declared = Refresh(only=[*declared.only, *declared.full])
                 if streams and not started:
                     self._queries.start(streams, once=False, anew=self._anew(streams))
                     started = True
@@ -142,28 +145,14 @@ class Run:
             self._wait(min(left, _LOOK_SECONDS))
             self._queries.restart_failed(_MOST_FAILURES)
 
-    def _pass(self, number: int, connected: Any, wanted: Refresh) -> None:
-        """One pass, on a thread of its own: this one must be free to hear that it is to stop."""
+    def _pass(self, number: int, wanted: Refresh) -> None:
+        assert self._declared is not None
         self._tell(PhaseBegan("checking the graph" if wanted.dry else "running declared flows"))
-        failed: list[Exception] = []
-
-        def run() -> None:
-            try:
-                run_pass(connected, self._project, self._job.settings, wanted, self._tell)
-            except Exception as error:  # noqa: BLE001  raised again on the thread that waits
-                failed.append(error)
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(_LOOK_SECONDS)
+        under_way = self._declared.begin(
+            number, self._spark, str(self._project.spec_path), self._job.settings, wanted
+        )
+        while not under_way.wait(_LOOK_SECONDS):
             self._wait(0)
-        if failed:
-            raise failed[0]
-        self._tell(PassEnded(number))
-
-    def _connected(self) -> Any:
-        return connect(self._spark, self._job.settings)
 
     def _wait(self, seconds: float) -> None:
         if self._stopping.wait(seconds):
@@ -220,7 +209,8 @@ def _run(job: Job, tell: Callable[[Event], None], stopping: threading.Event) -> 
     except Exception as error:  # noqa: BLE001  the edge of the process: whatever it is, its parent shows it
         traceback.print_exc()
         problem = explain(error) or f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-        return RunEnded(problem, "".join(traceback.format_exception(error)))
+        detail = error.detail if isinstance(error, PassFailed) else None
+        return RunEnded(problem, detail or "".join(traceback.format_exception(error)))
     finally:
         if run is not None:
             tell(PhaseBegan("stopping Spark"))

@@ -55,7 +55,7 @@ class RunTally:
                 flow.state = state
             case BatchDone():
                 self._take_batch(event)
-            case PassEnded(number, problem):
+            case PassEnded(number, problem, _):
                 self.passes = number
                 self.failed_passes += problem is not None
             case RunEnded():
