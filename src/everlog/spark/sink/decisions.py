@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from everlog.client.core.admin.outcomes import ItemsRefused
 from everlog.client.core.admin.topics import NewTopic
+from everlog.client.core.errors import Fenced
 from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
 from everlog.client.sync.admin import Admin
 from everlog.client.sync.consumer import Consumer
@@ -26,6 +27,7 @@ from everlog.spark.sink.steps import reached
 
 _PARTITIONS = 4
 _READ_S = 30.0
+_FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 _CONFIGS = {"cleanup.policy": "compact"}
 
 
@@ -72,7 +74,13 @@ def write_decision(
     partition = zlib.crc32(query.encode()) % len(producer.partitions_for(DECISIONS))
     delivery = producer.send(DECISIONS, decision.to_bytes(), query.encode(), partition=partition)
     producer.flush()
-    pointer = OffsetAndMetadata(delivery.result().offset, json.dumps({"batch": decision.batch}))
+    try:
+        offset = delivery.result().offset
+    except Refused as error:
+        if error.code in _FENCED:
+            raise Fenced(f"another process decides for query {query} since: {error}") from None
+        raise
+    pointer = OffsetAndMetadata(offset, json.dumps({"batch": decision.batch}))
     place = TopicPartition(DECISIONS, partition)
     producer.send_offsets_to_transaction({place: pointer}, GroupMetadata(pointer_group(query)))
     if group is not None and offsets:

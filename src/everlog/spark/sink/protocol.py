@@ -2,8 +2,8 @@
 
 `commit_batch` and the others are generators: each yields what is to be done and is sent what
 came of it. The order is what matters. Whoever decides has first shut out every other decider of the query,
-and then reads what was decided. What is to be aborted was found before the decision, so that a driver that
-wakes up late can hit nothing of its successor.
+and then reads what was decided. What a decision aborts was found before it was made and is a part of it: what
+is found later may be of another driver's next batch.
 """
 
 import json
@@ -19,20 +19,24 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """That a batch of a query counts, and which transactions it consists of."""
+    """That a batch of a query counts, which transactions it consists of, and which are of no use now."""
 
     batch: int
     transactions: tuple[PreparedTransaction, ...]
     held: bool = False
     """Whether no time-out ends them (KIP-939)."""
+    leftovers: tuple[PreparedTransaction, ...] = ()
+    """What was open of attempts that do not count: tasks that died, speculative ones, batches run again."""
 
     def to_bytes(self) -> bytes:
         """As it stands in the log."""
-        entries = [
-            [one.transactional_id, one.producer_id, one.producer_epoch, one.version]
-            for one in self.transactions
-        ]
-        found = {"format": _FORMAT, "batch": self.batch, "held": self.held, "transactions": entries}
+        found = {
+            "format": _FORMAT,
+            "batch": self.batch,
+            "held": self.held,
+            "transactions": [_entry(one) for one in self.transactions],
+            "leftovers": [_entry(one) for one in self.leftovers],
+        }
         return json.dumps(found, separators=(",", ":")).encode()
 
     @classmethod
@@ -42,13 +46,20 @@ class Decision:
             found = cast("dict[str, Any]", json.loads(content))
             if found["format"] != _FORMAT:
                 raise SinkFailed(f"a decision has format {found['format']}: expected {_FORMAT}")
-            made = tuple(
-                PreparedTransaction(str(one), int(producer), int(epoch), int(version))
-                for one, producer, epoch, version in found["transactions"]
+            made, left = (
+                tuple(
+                    PreparedTransaction(str(one), int(producer), int(epoch), int(version))
+                    for one, producer, epoch, version in found[name]
+                )
+                for name in ("transactions", "leftovers")
             )
-            return cls(int(found["batch"]), made, bool(found["held"]))
+            return cls(int(found["batch"]), made, bool(found["held"]), left)
         except (ValueError, KeyError, TypeError) as error:
             raise SinkFailed(f"a decision cannot be read: {error!r} in {content[:200]!r}") from None
+
+
+def _entry(one: PreparedTransaction) -> list[str | int]:
+    return [one.transactional_id, one.producer_id, one.producer_epoch, one.version]
 
 
 # What is to be done, each with what is sent back.
@@ -120,10 +131,10 @@ def commit_batch(batch: int, written: Sequence[PreparedTransaction], skipped: in
     if last is not None and last.batch >= batch:
         # Run again by Spark, which had no time to note that it was done. Every batch before the last decided
         # one is committed, or that would not have been decided.
-        left = yield from _leftovers(last)
         if last.batch == batch:
             yield Commit(last)
-        yield Abort(left)
+            yield Abort(last.leftovers)
+        yield Abort(tuple(written))
         return
     if skipped:
         raise SinkFailed(
@@ -135,11 +146,10 @@ def commit_batch(batch: int, written: Sequence[PreparedTransaction], skipped: in
     except Gone:
         yield Abort(tuple(written))
         raise
-    decision = Decision(batch, held.transactions, held.for_ever)
-    left = yield from _leftovers(decision)
+    decision = yield from _decision(batch, held)
     yield Decide(decision)
     yield Commit(decision)
-    yield Abort(left)
+    yield Abort(decision.leftovers)
 
 
 def commit_at_once(written: Sequence[PreparedTransaction]) -> Steps:
@@ -149,10 +159,9 @@ def commit_at_once(written: Sequence[PreparedTransaction]) -> Steps:
     except Gone:
         yield Abort(tuple(written))
         raise
-    decision = Decision(0, held.transactions, held.for_ever)
-    left = yield from _leftovers(decision)
+    decision = yield from _decision(0, held)
     yield Commit(decision)
-    yield Abort(left)
+    yield Abort(decision.leftovers)
 
 
 def abort_batch(batch: int, written: Sequence[PreparedTransaction]) -> Steps:
@@ -163,8 +172,8 @@ def abort_batch(batch: int, written: Sequence[PreparedTransaction]) -> Steps:
         yield Abort(tuple(written))
 
 
-def _leftovers(decision: Decision) -> Generator[Step, Any, tuple[PreparedTransaction, ...]]:
-    """What is open of attempts that do not count: tasks that died, speculative ones, batches run again."""
+def _decision(batch: int, held: Held) -> Generator[Step, Any, Decision]:
     found: tuple[PreparedTransaction, ...] = yield FindOpen()
-    counts = {one.transactional_id for one in decision.transactions}
-    return tuple(one for one in found if one.transactional_id not in counts)
+    counts = {one.transactional_id for one in held.transactions}
+    left = tuple(one for one in found if one.transactional_id not in counts)
+    return Decision(batch, held.transactions, held.for_ever, left)

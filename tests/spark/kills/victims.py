@@ -1,0 +1,137 @@
+"""The processes of a run: a broker and a Spark driver that are killed and started again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.conformance.target import SETTINGS, Everlog
+
+START_S = 240.0
+
+
+class Broker(Everlog):
+    """A broker whose process can be named, so that others kill it."""
+
+    def __init__(self, directory: Path, *, two_phase: bool) -> None:
+        super().__init__(
+            directory, {**SETTINGS, "transaction.two.phase.commit.enable": str(two_phase).lower()}
+        )
+
+    @property
+    def pid(self) -> int:
+        """The process that serves now."""
+        assert self._broker is not None
+        return self._broker.process.pid
+
+    def start_if_dead(self) -> bool:
+        """Start it again if it was killed; whether it was."""
+        assert self._broker is not None
+        if self._broker.process.poll() is None:
+            return False
+        self.start()
+        return True
+
+
+class Driver:
+    """The Spark driver, its JVM and the Python processes of that."""
+
+    def __init__(self, folder: Path, config: dict[str, str]) -> None:
+        self.folder = folder
+        self._config = {**config, "folder": str(folder)}
+        self.steps = folder / "steps"
+        self.steps.mkdir()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.jvm = 0
+
+    def start(self) -> None:
+        """Start it, and return once its session is there."""
+        ready = self.folder / "driver.json"
+        ready.unlink(missing_ok=True)
+        with (self.folder / "driver.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark.kills.driver_process", json.dumps(self._config)],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "EVERLOG_SPARK_STEPS": str(self.steps)},
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_S
+        while not ready.exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the driver did not start:\n{self.tail()}")
+            time.sleep(0.1)
+        self.jvm = int(json.loads(ready.read_text())["jvm"])
+
+    @property
+    def pids(self) -> list[int]:
+        """The driver: its JVM, and the Python program that has started it."""
+        assert self._process is not None
+        return [self.jvm, self._process.pid]
+
+    def is_dead(self) -> bool:
+        """Whether it was killed."""
+        return self._process is not None and self._process.poll() is not None
+
+    def kill(self) -> None:
+        """End it at once, and with it what it has started."""
+        if self._process is None:
+            return
+        for pid in self.pids:
+            _kill(pid)
+        self._process.wait()
+
+    def end(self) -> None:
+        """Kill it, and wait for the Python processes of its JVM, which end when they notice."""
+        self.kill()
+        if self._process is not None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def workers(self) -> list[int]:
+        """The Python processes that run tasks, plan and commit now."""
+        children = _children()
+        found: list[int] = []
+        left = [self.jvm]
+        while left:
+            for child in children.get(left.pop(), []):
+                left.append(child)
+                if not children.get(child):
+                    found.append(child)
+        return found
+
+    def tail(self) -> str:
+        """The last that it has said."""
+        return (self.folder / "driver.log").read_text(errors="replace")[-3000:]
+
+    @property
+    def failures(self) -> int:
+        """How often its query has failed since it was started."""
+        path = self.folder / "failure.json"
+        return int(json.loads(path.read_text())["failures"]) if path.exists() else 0
+
+
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            found.setdefault(int(fields[1]), []).append(int(entry.name))
+    return found
+
+
+def _kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
