@@ -1,0 +1,118 @@
+"""Leading: who has how much of the log, what is committed by that, and when to step down."""
+
+from everlog.model.errors import ErrorCode
+from everlog.model.ids import Instant, Offset
+from everlog.raft.events import Ask, Lead, Reply
+from everlog.raft.following import leave_lead, observe
+from everlog.raft.messages import BeginEpoch, EndEpoch, Fetch, FetchReply
+from everlog.raft.replica import Replica
+from everlog.raft.roles import Candidate, Leader, Parked
+
+NEVER = Instant(2**62)
+
+
+def become_leader(replica: Replica, won: Candidate) -> None:
+    """Lead the epoch that the election was about."""
+    start = replica.log.end_offset
+    replica.log.append_leader_change(replica.epoch, sorted(won.granted))
+    heard_at = dict.fromkeys(replica.voters.ids, replica.now)
+    replica.role = Leader(start, {}, heard_at, tell_at=replica.now)
+    replica.sync()
+    replica.out.append(Lead(replica.epoch))
+
+
+def strangers(replica: Replica, role: Leader) -> list[int]:
+    """Voters that have not followed yet."""
+    return [node for node in replica.others if node not in role.has_fetched]
+
+
+def tell_strangers(replica: Replica, role: Leader) -> None:
+    """Say again who leads."""
+    role.tell_at = replica.after(replica.timing.fetch_ms // 2)
+    for node in strangers(replica, role):
+        replica.out.append(Ask(node, BeginEpoch(replica.me.id, replica.epoch)))
+
+
+def quorum_deadline(replica: Replica, role: Leader) -> Instant:
+    """When a majority has not fetched for too long: another may lead already, and clients ask that one."""
+    needed = len(replica.voters) // 2 + (0 if replica.is_voter else 1)
+    if needed == 0:
+        return NEVER
+    heard = sorted((role.heard_at[node] for node in replica.others), reverse=True)
+    return Instant(heard[needed - 1] + replica.timing.fetch_ms * 3 // 2)
+
+
+def fetch_asked(replica: Replica, token: object, asked: Fetch) -> None:
+    """Answer a fetch, or keep it until there is something new."""
+    if asked.epoch > replica.epoch:
+        observe(replica, asked.epoch, None)
+    role = replica.role
+    if not isinstance(role, Leader):
+        _refuse(replica, token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return
+    if asked.epoch < replica.epoch:
+        _refuse(replica, token, ErrorCode.FENCED_LEADER_EPOCH)
+        return
+    node, votes = asked.replica.id, replica.voters.has(asked.replica)
+    if votes:
+        role.heard_at[node] = replica.now
+        role.has_fetched.add(node)
+    epoch, end = replica.log.epoch_end(asked.last_epoch)
+    if epoch != asked.last_epoch or end < asked.offset:
+        parting = FetchReply(replica.epoch, replica.me.id, committed(role), diverging=(epoch, end))
+        replica.out.append(Reply(token, parting))
+        return
+    if votes:
+        role.ends[node] = asked.offset
+    role.parked[node] = Parked(token, asked, replica.after(replica.timing.long_poll_ms))
+    count(replica, role)
+    serve_parked(replica, role)
+
+
+def _refuse(replica: Replica, token: object, error: ErrorCode) -> None:
+    replica.out.append(Reply(token, FetchReply(replica.epoch, replica.leader, error=error)))
+
+
+def serve_parked(replica: Replica, role: Leader) -> None:
+    """Answer the fetches for which there is something new, and those that have waited long enough."""
+    for node, parked in list(role.parked.items()):
+        asked = parked.fetch
+        has_news = asked.offset < replica.log.end_offset or asked.high_watermark < committed(role)
+        if has_news or parked.until <= replica.now:
+            del role.parked[node]
+            answer = FetchReply(replica.epoch, replica.me.id, committed(role))
+            replica.out.append(Reply(parked.token, answer))
+
+
+def committed(role: Leader) -> Offset:
+    """Up to where this leader knows the log to be committed."""
+    return role.high_watermark or Offset(0)
+
+
+def synced(replica: Replica, role: Leader) -> None:
+    """Count this replica's own disk."""
+    if replica.is_voter and replica.durable > role.ends.get(replica.me.id, -1):
+        role.ends[replica.me.id] = replica.durable
+        count(replica, role)
+
+
+def count(replica: Replica, role: Leader) -> None:
+    """Advance the high watermark to what a majority has, if that includes an entry of this epoch."""
+    by_majority = replica.voters.majority_has(role.ends)
+    # What earlier leaders left may yet be cut off by another; with an entry of ours on top it cannot
+    # (Raft, section 5.4.2).
+    if by_majority > role.epoch_start and by_majority > committed(role):
+        role.high_watermark = by_majority
+        replica.advance(by_majority)
+        serve_parked(replica, role)
+
+
+def resign(replica: Replica, role: Leader) -> None:
+    """Step down in favour of who has most of the log."""
+    by_end = sorted(replica.others, key=lambda node: (-role.ends.get(node, Offset(0)), node))
+    for node in replica.others:
+        replica.out.append(Ask(node, EndEpoch(replica.me.id, replica.epoch, tuple(by_end))))
+    leave_lead(replica)
+    waiting = replica.role = replica.unattached()
+    # The others go first. This one leads the epoch no more, and has no second vote in it.
+    waiting.campaign_at = replica.after(replica.timing.election_ms * 2)

@@ -1,0 +1,101 @@
+"""What replicas of the quorum say to each other, whatever it looks like on the wire (KIP-595, 853, 996).
+
+Replication is by pull: a follower fetches, and the offset that it fetches from says what it has on disk.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from everlog.model.errors import ErrorCode
+from everlog.model.ids import NO_UUID, Offset, Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaKey:
+    """One replica of the log: a node, and the directory that it keeps the log in.
+
+    A node with a new disk is another replica: it knows neither its votes nor what it acknowledged.
+    """
+
+    id: int
+    directory: Uuid = NO_UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """A candidate asks for a vote in `epoch`, or a prospective one whether it would get it (`is_pre`)."""
+
+    candidate: ReplicaKey
+    epoch: int
+    last_epoch: int
+    """Of the candidate's last entry, -1 if it has none."""
+    end: Offset
+    is_pre: bool
+    voter: ReplicaKey
+    """Whose vote is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoteReply:
+    """Whether the vote is granted, and what the voter knows of the quorum."""
+
+    epoch: int
+    leader: int | None
+    granted: bool
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class BeginEpoch:
+    """A new leader makes itself known to a voter."""
+
+    leader: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndEpoch:
+    """A leader steps down; those who have most of the log come first among its successors."""
+
+    leader: int
+    epoch: int
+    successors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The answer to `BeginEpoch` and `EndEpoch`."""
+
+    epoch: int
+    leader: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A replica asks for the log from `offset` on, all below which it has on disk."""
+
+    replica: ReplicaKey
+    epoch: int
+    offset: Offset
+    last_epoch: int
+    """Of the entry before `offset`, -1 if there is none."""
+    high_watermark: Offset
+    """What the replica knows to be committed; a leader that knows of more answers at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchReply:
+    """What a leader answers; the entries themselves are read from its log as the answer is sent."""
+
+    epoch: int
+    leader: int | None
+    high_watermark: Offset = Offset(0)
+    error: ErrorCode = ErrorCode.NONE
+    diverging: tuple[int, Offset] | None = None
+    """The newest epoch that both may have, and where it ends for the leader: the log is cut there."""
+    batches: Sequence[bytes] = ()
+    """The entries, whole batches of them; empty in what a core returns, see `core.Reply`."""
+
+
+Request = Vote | BeginEpoch | EndEpoch | Fetch
+Answer = VoteReply | Noted | FetchReply

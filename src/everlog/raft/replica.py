@@ -1,0 +1,178 @@
+"""Replica: what one replica of the quorum knows, and what whoever decides for it may do.
+
+`voting`, `following` and `leading` decide; `core` hands them what happens.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from everlog.model.ids import NO_UUID, Instant, Offset
+from everlog.ports.random import Random
+from everlog.raft.events import Commit, Effect, StoreState, Sync
+from everlog.raft.messages import Fetch, ReplicaKey
+from everlog.raft.roles import Follower, Leader, Role, Unattached
+from everlog.raft.store import QuorumState
+from everlog.raft.voters import VoterSet
+
+
+class ReplicaLog(Protocol):
+    """The log of a replica. Appending goes to the page cache; the effect `Sync` makes it durable."""
+
+    @property
+    def end_offset(self) -> Offset:
+        """Behind the last entry, durable or not."""
+        ...
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last entry; -1 in an empty log."""
+        ...
+
+    def epoch_end(self, epoch: int) -> tuple[int, Offset]:
+        """The newest epoch up to this one that has entries, and where they end; (-1, 0) if none has."""
+        ...
+
+    def append_leader_change(self, epoch: int, granting: Iterable[int]) -> None:
+        """Append the entry that announces this replica as the leader of an epoch."""
+        ...
+
+    def append_fetched(self, batches: Iterable[bytes]) -> None:
+        """Append what a leader sent, as it is."""
+        ...
+
+    def truncate(self, end: Offset) -> None:
+        """Give up all from `end` on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long things take at the most; Kafka's settings and defaults."""
+
+    election_ms: int = 1000
+    """`controller.quorum.election.timeout.ms`"""
+    backoff_ms: int = 1000
+    """`controller.quorum.election.backoff.max.ms`"""
+    fetch_ms: int = 2000
+    """`controller.quorum.fetch.timeout.ms`"""
+    retry_ms: int = 20
+    """`controller.quorum.retry.backoff.ms`"""
+    long_poll_ms: int = 500
+    """How long a fetch waits for something new."""
+
+
+class Replica:
+    """One replica. `out` gathers the effects of the event that is being taken in, at `now`."""
+
+    def __init__(
+        self,
+        me: ReplicaKey,
+        voters: VoterSet,
+        log: ReplicaLog,
+        random: Random,
+        state: QuorumState | None,
+        now: Instant,
+        timing: Timing,
+    ) -> None:
+        self.me = me
+        self.voters = voters
+        self.log = log
+        self.random = random
+        self.timing = timing
+        known = state or QuorumState(0)
+        # The log may be ahead of the file, if that was lost; epochs never go back.
+        self.state = known if known.epoch >= log.last_epoch else QuorumState(log.last_epoch)
+        """The epoch and the vote, as they are on disk."""
+        self.high_watermark = Offset(0)
+        self.durable = Offset(0)
+        """Up to where the log is on disk, as far as we know: at most its end."""
+        self.cuts = 0
+        """How often the log was cut back."""
+        self.lost: tuple[int, int] | None = None
+        """An epoch and its leader that went away: it takes a word of its own to follow it again."""
+        self.out: list[Effect] = []
+        self.now = now
+        self.role: Role = self.unattached()
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch that this replica knows of."""
+        return self.state.epoch
+
+    @property
+    def leader(self) -> int | None:
+        """Who leads the epoch, as far as it knows."""
+        match self.role:
+            case Leader():
+                return self.me.id
+            case Follower(leader=leader):
+                return leader
+            case _:
+                return None
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this very replica votes; else it only follows."""
+        return self.voters.has(self.me)
+
+    @property
+    def others(self) -> list[int]:
+        """The nodes of the other voters."""
+        return [node for node in self.voters.ids if node != self.me.id]
+
+    def is_me(self, key: ReplicaKey) -> bool:
+        """Whether somebody means this replica, who may not know its directory."""
+        return key.id == self.me.id and key.directory in (self.me.directory, NO_UUID)
+
+    def after(self, wait_ms: int) -> Instant:
+        """That much later than now."""
+        return Instant(self.now + wait_ms)
+
+    def unattached(self) -> Unattached:
+        """The role of one that waits for a leader to make itself known."""
+        return Unattached(self.election_end(), self.now)
+
+    def election_end(self) -> Instant:
+        """When to give up on an election; no two replicas are to do so at the same time, again and again."""
+        wait = self.timing.election_ms
+        return self.after(wait + self.random.below(wait))
+
+    def store(self, state: QuorumState) -> None:
+        """Keep an epoch and a vote; they are on disk before anything is sent."""
+        assert state.epoch >= self.state.epoch, (state, self.state)
+        self.state = state
+        self.out.append(StoreState(state))
+
+    def advance(self, end: Offset) -> None:
+        """All below `end` is committed."""
+        if end > self.high_watermark:
+            self.high_watermark = end
+            self.out.append(Commit(end))
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether all of the log is on disk."""
+        return self.durable >= self.log.end_offset
+
+    def sync(self) -> None:
+        """Make all of the log durable."""
+        self.out.append(Sync(self.cuts))
+
+    def synced(self, end: Offset, cuts: int) -> None:
+        """All below `end` is on disk, if the log was not cut back and written anew since."""
+        if cuts == self.cuts:
+            self.durable = max(self.durable, end)
+
+    def cut(self, end: Offset) -> None:
+        """Give up all from `end` on, which is not committed."""
+        assert end >= self.high_watermark, (end, self.high_watermark)
+        self.log.truncate(end)
+        self.durable = min(self.durable, end)
+        self.cuts += 1
+
+    def fetch_request(self) -> Fetch:
+        """A fetch from the end of the log on. It says what is on disk: not before all of it is."""
+        log = self.log
+        assert self.is_durable, (self.durable, log.end_offset)
+        return Fetch(self.me, self.epoch, log.end_offset, log.last_epoch, self.high_watermark)

@@ -1,0 +1,117 @@
+"""Voting: who may have our vote, and how this replica stands for election (KIP-996 asks first)."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from everlog.model.errors import ErrorCode
+from everlog.raft.events import Ask, Reply
+from everlog.raft.following import observe
+from everlog.raft.leading import become_leader
+from everlog.raft.messages import Vote, VoteReply
+from everlog.raft.replica import Replica
+from everlog.raft.roles import Candidate, Follower, Leader, Prospective, Unattached
+from everlog.raft.store import NOBODY, QuorumState
+
+
+def vote_asked(replica: Replica, token: object, vote: Vote) -> None:
+    """Grant a vote or refuse it."""
+    if not replica.is_me(vote.voter):
+        error = ErrorCode.INVALID_VOTER_KEY
+        replica.out.append(Reply(token, VoteReply(replica.epoch, replica.leader, False, error)))
+        return
+    if vote.epoch > replica.epoch:
+        observe(replica, vote.epoch, None)
+    granted = vote.epoch == replica.epoch and may_grant(replica, vote)
+    if granted and not vote.is_pre and replica.state.voted == NOBODY:
+        # A vote that a crash can undo could be given twice, to two leaders of one epoch.
+        voted, directory = vote.candidate.id, vote.candidate.directory
+        replica.store(replace(replica.state, voted=voted, voted_directory=directory))
+        replica.role = replica.unattached()  # The one who may win gets its time.
+    replica.out.append(Reply(token, VoteReply(replica.epoch, replica.leader, granted)))
+
+
+def may_grant(replica: Replica, vote: Vote) -> bool:
+    """Whether a candidate of our epoch may have our vote, or would get it."""
+    role = replica.role
+    # Whoever has less of the log could lose what is committed (Raft, section 5.4.1).
+    is_complete = (vote.last_epoch, vote.end) >= (replica.log.last_epoch, replica.log.end_offset)
+    match role:
+        case Leader() | Candidate():
+            return False
+        case Follower():
+            return vote.is_pre and is_complete and not role.has_fetched
+        case Unattached() | Prospective():
+            if vote.is_pre or replica.state.voted == NOBODY:
+                return is_complete
+            voted = replica.state.voted, replica.state.voted_directory
+            return voted == (vote.candidate.id, vote.candidate.directory)
+        case _:
+            assert_never(role)
+
+
+def become_prospective(replica: Replica) -> None:
+    """Ask all voters whether they would vote for us."""
+    role = replica.role = Prospective(replica.election_end(), {replica.me.id})
+    if replica.voters.is_majority(role.granted):
+        become_candidate(replica)
+    else:
+        _ask_for_votes(replica, replica.others)
+
+
+def become_candidate(replica: Replica) -> None:
+    """Begin an epoch, vote for ourselves, and ask all others to."""
+    state = QuorumState(replica.epoch + 1, voted=replica.me.id, voted_directory=replica.me.directory)
+    replica.store(state)
+    role = replica.role = Candidate(replica.election_end(), {replica.me.id})
+    if replica.voters.is_majority(role.granted):
+        become_leader(replica, role)
+    else:
+        _ask_for_votes(replica, replica.others)
+
+
+def _ask_for_votes(replica: Replica, nodes: list[int]) -> None:
+    log = replica.log
+    is_pre = isinstance(replica.role, Prospective)
+    for node in nodes:
+        voter = replica.voters.key(node)
+        assert voter is not None, (node, replica.voters)
+        vote = Vote(replica.me, replica.epoch, log.last_epoch, log.end_offset, is_pre, voter)
+        replica.out.append(Ask(node, vote))
+
+
+def ask_again(replica: Replica, role: Prospective | Candidate) -> None:
+    """Ask those whose answer did not come."""
+    due = [node for node, at in role.unanswered.items() if at <= replica.now]
+    for node in due:
+        del role.unanswered[node]
+    _ask_for_votes(replica, due)
+
+
+def voted(replica: Replica, node: int, vote: Vote, reply: VoteReply) -> None:
+    """Count a vote."""
+    observe(replica, reply.epoch, reply.leader)
+    role = replica.role
+    if vote.epoch != replica.epoch or not _is_about(vote, role):
+        return  # About an election that is over.
+    assert isinstance(role, Prospective | Candidate)
+    (role.granted if reply.granted else role.rejected).add(node)
+    if replica.voters.is_majority(role.granted):
+        if isinstance(role, Prospective):
+            become_candidate(replica)
+        else:
+            become_leader(replica, role)
+    elif replica.voters.is_majority(role.rejected):
+        # Two who stand for election at the same time must not do so again at the same time.
+        role.until = replica.after(1 + replica.random.below(replica.timing.backoff_ms))
+
+
+def unanswered(replica: Replica, node: int, vote: Vote) -> None:
+    """A voter did not answer; it is asked again for as long as the election lasts."""
+    role = replica.role
+    if vote.epoch == replica.epoch and _is_about(vote, role):
+        assert isinstance(role, Prospective | Candidate)
+        role.unanswered[node] = replica.after(replica.timing.retry_ms)
+
+
+def _is_about(vote: Vote, role: object) -> bool:
+    return isinstance(role, Prospective if vote.is_pre else Candidate)

@@ -1,0 +1,362 @@
+"""A quorum of cores alone: messages late, lost and twice, nodes that crash, disks that forget."""
+
+import heapq
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from everlog.model.errors import ErrorCode
+from everlog.model.ids import Instant, Offset, Uuid
+from everlog.raft import events
+from everlog.raft.core import RaftCore
+from everlog.raft.events import Answered, Asked, Effect, Event, Gone, Synced, Ticked, Unanswered
+from everlog.raft.messages import Answer, Fetch, FetchReply, ReplicaKey, Request
+from everlog.raft.replica import Timing
+from everlog.raft.roles import Leader
+from everlog.raft.store import QuorumState
+from everlog.raft.voters import VoterSet
+
+Entry = tuple[int, bytes]
+"""Its epoch, and what it says."""
+
+REQUEST_TIMEOUT_MS = 400
+HASTY = Timing(election_ms=40, backoff_ms=20, fetch_ms=150, retry_ms=5, long_poll_ms=50)
+"""Replicas that have no patience stand for election at the same time, again and again."""
+
+_MOMENTS = (events.StoreState, events.Lead, events.Commit)
+
+
+class Chance:
+    """`ports.Random` from a seed."""
+
+    def __init__(self, source: random.Random) -> None:
+        self._source = source
+
+    def uuid(self) -> Uuid:
+        return Uuid(self._source.randbytes(16))
+
+    def below(self, bound: int) -> int:
+        return self._source.randrange(bound)
+
+
+class ListLog:
+    """A log in memory: a list, of which a crash keeps what was synced."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.kept = 0
+        """So many are on disk, at least."""
+
+    @property
+    def end_offset(self) -> Offset:
+        return Offset(len(self.entries))
+
+    @property
+    def last_epoch(self) -> int:
+        return self.entries[-1][0] if self.entries else -1
+
+    def epoch_end(self, epoch: int) -> tuple[int, Offset]:
+        below = [index for index, entry in enumerate(self.entries) if entry[0] <= epoch]
+        return (self.entries[below[-1]][0], Offset(below[-1] + 1)) if below else (-1, Offset(0))
+
+    def append_leader_change(self, epoch: int, granting: Iterable[int]) -> None:
+        self.entries.append((epoch, b"leader"))
+
+    def append_fetched(self, batches: Iterable[bytes]) -> None:
+        for batch in batches:
+            epoch, _, value = batch.partition(b":")
+            self.entries.append((int(epoch), value))
+
+    def truncate(self, end: Offset) -> None:
+        del self.entries[end:]
+        self.kept = min(self.kept, end)
+
+    def read(self, start: Offset, count: int) -> list[bytes]:
+        return [b"%d:%s" % entry for entry in self.entries[start : start + count]]
+
+
+@dataclass(slots=True)
+class Node:
+    """One replica: its disk, and its core while it runs."""
+
+    key: ReplicaKey
+    log: ListLog = field(default_factory=ListLog)
+    state: QuorumState | None = None
+    core: RaftCore | None = None
+    life: int = 0
+    """Counts starts: what was meant for an earlier life is lost."""
+    proposed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Where the answer to a request goes."""
+
+    answer: Callable[[Answer], None]
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """How bad the world is, drawn for each seed."""
+
+    loss: float
+    repeat: float
+    delay_ms: int
+    crash: float
+    """Chance of a crash at each step of the nemesis."""
+    cut: float
+    """Chance of a link being cut at each step of the nemesis."""
+    pause_ms: int
+    """At most so long between steps of the nemesis."""
+    disk_ms: int
+    """At most so long takes a sync."""
+    moment: float
+    """Chance of a crash at a moment that matters: right after a vote, an election, a commit."""
+
+
+class Violation(AssertionError):
+    """A promise of the quorum was broken."""
+
+
+class RaftWorld:
+    """Runs from a seed; `run` raises Violation, or returns how much was committed."""
+
+    def __init__(self, seed: int, size: int, core_type: type[RaftCore] = RaftCore) -> None:
+        self._random = random.Random(seed)
+        self._core_type = core_type
+        self.now = 0
+        self._queue: list[tuple[int, int, Any]] = []
+        self._serial = 0
+        keys = [ReplicaKey(number, Uuid(self._random.randbytes(16))) for number in range(1, size + 1)]
+        self.voters = VoterSet(keys)
+        self.nodes = {key.id: Node(key) for key in keys}
+        pick = self._random.choice
+        self.faults = Faults(
+            loss=pick([0, 0.02, 0.2]),
+            repeat=pick([0, 0.05]),
+            delay_ms=pick([2, 20, 300]),
+            crash=pick([0, 0.2, 0.5]),
+            cut=pick([0, 0.3]),
+            pause_ms=pick([150, 1500]),
+            disk_ms=pick([5, 20, 400]),
+            moment=pick([0, 0, 0.01, 0.1]),
+        )
+        self.timing = pick([Timing(), HASTY, HASTY])
+        self.cuts: set[tuple[int, int]] = set()
+        self.committed: list[Entry] = []
+        """What any node has called committed."""
+        self.leaders: dict[int, int] = {}
+        self.elections = 0
+        for node in self.nodes.values():
+            self._start(node)
+
+    def run(self, until_ms: int = 60_000) -> int:
+        """Faults for two thirds of the time, then none: in the end all agree and something was committed."""
+        self._at(500, self._nemesis)
+        self._at(50, self._propose)
+        healed = False
+        while self._queue and self.now < until_ms:
+            at, _, act = heapq.heappop(self._queue)
+            self.now = at
+            if not healed and self.now > until_ms * 2 // 3:
+                healed = True
+                self._heal()
+            act()
+        cores = [node.core for node in self.nodes.values()]
+        assert all(core is not None for core in cores)
+        leaders = {core.leader for core in cores if core is not None}
+        if len(leaders) != 1 or None in leaders:
+            raise Violation(f"nobody leads in the end: {leaders}")
+        ends = {core.high_watermark for core in cores if core is not None}
+        if max(ends) - min(ends) > 5:
+            raise Violation(f"some are behind in the end: {ends}")
+        return len(self.committed)
+
+    # --- time and the network
+
+    def _at(self, delay_ms: int, act: Any) -> None:
+        self._serial += 1
+        heapq.heappush(self._queue, (self.now + delay_ms, self._serial, act))
+
+    def _delay(self) -> int:
+        return 1 + self._random.randrange(self.faults.delay_ms)
+
+    def _start(self, node: Node) -> None:
+        node.life += 1
+        node.core = self._core_type(
+            node.key, self.voters, node.log, Chance(self._random), node.state, Instant(self.now), self.timing
+        )
+        self._arm(node, node.life)
+
+    def _arm(self, node: Node, life: int) -> None:
+        assert node.core is not None
+        due = max(self.now + 1, node.core.deadline())
+
+        def tick() -> None:
+            if node.life == life and node.core is not None:
+                self._hand(node, Ticked())
+                if node.life == life:
+                    self._arm(node, life)
+
+        self._at(min(due - self.now, 50), tick)
+
+    def _hand(self, node: Node, event: Event) -> None:
+        assert node.core is not None
+        effects = node.core.step(event, Instant(self.now))
+        self._do(node, effects)
+        self._check(node)
+        if (
+            any(isinstance(effect, _MOMENTS) for effect in effects)
+            and self._random.random() < self.faults.moment
+        ):
+            self._crash(node)
+            self._at(1 + self._random.randrange(30), lambda: self._start_again(node))
+
+    def _do(self, node: Node, effects: Sequence[Effect]) -> None:
+        life = node.life
+        for effect in effects:
+            match effect:
+                case events.StoreState(state):
+                    node.state = state
+                case events.Sync(cuts):
+                    end = node.log.end_offset
+
+                    def synced(end: Offset = end, cuts: int = cuts) -> None:
+                        if node.life == life and node.core is not None:
+                            node.log.kept = max(node.log.kept, min(end, len(node.log.entries)))
+                            self._hand(node, Synced(end, cuts))
+
+                    self._at(1 + self._random.randrange(self.faults.disk_ms), synced)
+                case events.Ask(to, request):
+                    self._send(node, to, request)
+                case events.Reply(token, answer):
+                    assert isinstance(token, Token)
+                    if (
+                        isinstance(answer, FetchReply)
+                        and answer.error is ErrorCode.NONE
+                        and not answer.diverging
+                    ):
+                        assert isinstance(token.request, Fetch)
+                        answer = replace(answer, batches=tuple(node.log.read(token.request.offset, 3)))
+                    token.answer(answer)
+                case events.Lead(epoch):
+                    if self.leaders.setdefault(epoch, node.key.id) != node.key.id:
+                        raise Violation(f"two lead epoch {epoch}: {self.leaders[epoch]} and {node.key.id}")
+                    self.elections += 1
+                case events.Commit(end):
+                    self._commit(node, end)
+                case events.StandDown():
+                    pass
+
+    def _send(self, node: Node, to: int, request: Request) -> None:
+        life = node.life
+        settled = False
+
+        def settle(event: Event) -> None:
+            nonlocal settled
+            if not settled and node.life == life and node.core is not None:
+                settled = True
+                self._hand(node, event)
+
+        def answer(reply: Any) -> None:
+            if not self._is_lost(to, node.key.id):
+                self._at(self._delay(), lambda: settle(Answered(to, request, reply)))
+
+        def arrive() -> None:
+            other = self.nodes[to]
+            if other.core is not None:
+                self._hand(other, Asked(Token(answer, request), request))
+
+        for _ in range(2 if self._random.random() < self.faults.repeat else 1):
+            if not self._is_lost(node.key.id, to):
+                self._at(self._delay(), arrive)
+        self._at(REQUEST_TIMEOUT_MS, lambda: settle(Unanswered(to, request)))
+
+    def _is_lost(self, start: int, end: int) -> bool:
+        return (start, end) in self.cuts or self._random.random() < self.faults.loss
+
+    # --- what goes wrong
+
+    def _nemesis(self) -> None:
+        chosen = self._random.choice(list(self.nodes.values()))
+        if chosen.core is None:
+            self._start(chosen)
+        elif self._random.random() < self.faults.crash:
+            self._crash(chosen)
+        if self._random.random() < self.faults.cut:
+            if self.cuts:
+                self.cuts.clear()
+            else:
+                for other in self.nodes:
+                    if other != chosen.key.id:
+                        self.cuts |= {(chosen.key.id, other)} if self._random.random() < 0.8 else set()
+                        self.cuts |= {(other, chosen.key.id)} if self._random.random() < 0.8 else set()
+        self._at(50 + self._random.randrange(self.faults.pause_ms), self._nemesis)
+
+    def _crash(self, node: Node) -> None:
+        node.core = None
+        node.life += 1
+        kept = node.log.kept + self._random.randrange(len(node.log.entries) - node.log.kept + 1)
+        node.log.truncate(Offset(kept))
+        node.log.kept = kept
+        for other in self.nodes.values():
+            if other.core is not None and (node.key.id, other.key.id) not in self.cuts:
+                self._at(
+                    self._delay(), lambda other=other, life=other.life: self._tell_gone(other, life, node)
+                )
+
+    def _tell_gone(self, other: Node, life: int, node: Node) -> None:
+        if other.life == life and other.core is not None:
+            self._hand(other, Gone(node.key.id))
+
+    def _start_again(self, node: Node) -> None:
+        if node.core is None:
+            self._start(node)
+
+    def _heal(self) -> None:
+        self.faults = Faults(0, 0, delay_ms=4, crash=0, cut=0, pause_ms=1500, disk_ms=4, moment=0)
+        self.cuts.clear()
+        for node in self.nodes.values():
+            if node.core is None:
+                self._start(node)
+
+    def _propose(self) -> None:
+        for node in self.nodes.values():
+            if node.core is not None and isinstance(node.core.role, Leader):
+                node.proposed += 1
+                node.log.entries.append((node.core.epoch, b"%d-%d" % (node.key.id, node.proposed)))
+                self._do(node, node.core.appended(Instant(self.now)))
+        self._at(20 + self._random.randrange(100), self._propose)
+
+    # --- what must hold
+
+    def _commit(self, node: Node, end: Offset) -> None:
+        if end > len(node.log.entries):
+            raise Violation(f"{node.key.id} calls {end} committed and has {len(node.log.entries)}")
+        for offset in range(end):
+            entry = node.log.entries[offset]
+            if offset < len(self.committed):
+                if self.committed[offset] != entry:
+                    raise Violation(
+                        f"offset {offset} was {self.committed[offset]}, on {node.key.id} it is {entry}"
+                    )
+            else:
+                self.committed.append(entry)
+                holders = [
+                    one
+                    for one in self.nodes.values()
+                    if len(one.log.entries) > offset
+                    and one.log.kept > offset
+                    and one.log.entries[offset] == entry
+                ]
+                if not self.voters.is_majority([one.key.id for one in holders]):
+                    raise Violation(f"offset {offset} is committed and durable on {len(holders)} nodes only")
+
+    def _check(self, node: Node) -> None:
+        assert node.core is not None
+        if isinstance(node.core.role, Leader) and self.leaders.get(node.core.epoch) != node.key.id:
+            raise Violation(
+                f"{node.key.id} leads epoch {node.core.epoch}, which {self.leaders} does not know"
+            )

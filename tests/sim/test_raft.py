@@ -1,0 +1,132 @@
+"""The quorum's core in worlds from seeds: one leader an epoch, nothing committed is lost, it goes on (R8)."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from everlog.model.ids import Offset
+from everlog.raft import following, leading, voting
+from everlog.raft.messages import FetchReply, Vote
+from everlog.raft.replica import Replica
+from everlog.raft.roles import Leader
+from tests.sim.raft_world import RaftWorld
+
+SEEDS = int(os.environ.get("EVERLOG_SIM_RAFT_SEEDS", "24"))
+MUTANT_SEEDS = 100
+"""In one of so many worlds a planted fault has to show; the slowest takes five."""
+
+
+def world(seed: int) -> RaftWorld:
+    return RaftWorld(seed, size=(3, 5, 3, 1)[seed % 4])
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_r8_a_quorum_keeps_its_promises(seed: int) -> None:
+    assert world(seed).run() > 100
+
+
+def test_r8_a_world_from_a_seed_is_the_same_each_time() -> None:
+    first, second = world(11), world(11)
+
+    first.run()
+    second.run()
+
+    assert (first.committed, first.leaders) == (second.committed, second.leaders)
+
+
+def a_second_vote(patch: pytest.MonkeyPatch) -> None:
+    keep = voting.may_grant
+
+    def may_grant(replica: Replica, vote: Vote) -> bool:
+        if isinstance(replica.role, Leader) or vote.is_pre:
+            return keep(replica, vote)
+        return (vote.last_epoch, vote.end) >= (replica.log.last_epoch, replica.log.end_offset)
+
+    patch.setattr(voting, "may_grant", may_grant)
+
+
+def votes_for_those_who_have_less(patch: pytest.MonkeyPatch) -> None:
+    keep = voting.may_grant
+
+    def may_grant(replica: Replica, vote: Vote) -> bool:
+        return keep(replica, replace(vote, last_epoch=2**30))
+
+    patch.setattr(voting, "may_grant", may_grant)
+
+
+def fetches_before_the_disk_has_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "is_durable", property(lambda self: True))
+
+
+def a_leader_that_counts_itself_before_its_disk(patch: pytest.MonkeyPatch) -> None:
+    keep = leading.count
+
+    def count(replica: Replica, role: Leader) -> None:
+        role.ends[replica.me.id] = replica.log.end_offset
+        keep(replica, role)
+
+    patch.setattr(leading, "count", count)
+
+
+def syncs_that_count_after_a_cut(patch: pytest.MonkeyPatch) -> None:
+    def synced(self: Replica, end: Offset, cuts: int) -> None:
+        self.durable = max(self.durable, end)
+
+    patch.setattr(Replica, "synced", synced)
+
+
+def logs_that_are_never_cut(patch: pytest.MonkeyPatch) -> None:
+    keep = following.fetched
+
+    def fetched(replica: Replica, node: int, asked: Any, reply: FetchReply) -> None:
+        keep(replica, node, asked, replace(reply, diverging=None))
+
+    patch.setattr(following, "fetched", fetched)
+
+
+def cuts_where_the_leader_says_alone(patch: pytest.MonkeyPatch) -> None:
+    def where_to_cut(replica: Replica, diverging: tuple[int, Offset]) -> Offset:
+        return diverging[1]
+
+    patch.setattr(following, "where_to_cut", where_to_cut)
+
+
+def majorities_of_half(patch: pytest.MonkeyPatch) -> None:
+    from everlog.raft.voters import VoterSet
+
+    def is_majority(self: VoterSet, nodes: Iterator[int]) -> bool:
+        return len(set(self.ids) & set(nodes)) >= max(1, len(self) // 2)
+
+    patch.setattr(VoterSet, "is_majority", is_majority)
+
+
+MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
+    a_second_vote,
+    votes_for_those_who_have_less,
+    fetches_before_the_disk_has_it,
+    a_leader_that_counts_itself_before_its_disk,
+    syncs_that_count_after_a_cut,
+    logs_that_are_never_cut,
+    cuts_where_the_leader_says_alone,
+    majorities_of_half,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_r8_a_planted_fault_is_noticed(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+
+    def seeds_until_it_shows() -> int:
+        for seed in range(MUTANT_SEEDS):
+            try:
+                world(seed).run(20_000)
+            except AssertionError:
+                return seed
+        return -1
+
+    assert seeds_until_it_shows() >= 0, f"{MUTANT_SEEDS} worlds saw nothing of it"

@@ -1,0 +1,218 @@
+"""One replica of the quorum by itself: the rules that worlds from seeds seldom put to the test (R8)."""
+
+import random
+from typing import TypeVar
+
+from everlog.model.errors import ErrorCode
+from everlog.model.ids import Instant, Offset
+from everlog.raft.core import RaftCore
+from everlog.raft.events import (
+    Answered,
+    Ask,
+    Asked,
+    Commit,
+    Effect,
+    Gone,
+    Lead,
+    Reply,
+    StoreState,
+    Synced,
+    Ticked,
+)
+from everlog.raft.messages import EndEpoch, Fetch, FetchReply, ReplicaKey, Vote, VoteReply
+from everlog.raft.roles import Candidate, Follower, Leader, Unattached
+from everlog.raft.store import QuorumState
+from everlog.raft.voters import VoterSet
+from tests.sim.raft_world import Chance, ListLog
+
+ME, SECOND, THIRD = (ReplicaKey(number) for number in (1, 2, 3))
+VOTERS = VoterSet([ME, SECOND, THIRD])
+NOON = Instant(1_000_000)
+
+
+def a_log(*epochs: int) -> ListLog:
+    log = ListLog()
+    log.entries = [(epoch, b"%d" % index) for index, epoch in enumerate(epochs)]
+    return log
+
+
+def a_replica(log: ListLog | None = None, state: QuorumState | None = None) -> RaftCore:
+    return RaftCore(ME, VOTERS, log or a_log(), Chance(random.Random(1)), state, NOON)
+
+
+def a_follower(log: ListLog | None = None) -> RaftCore:
+    """Of node 2, in epoch 4, which has answered its first fetch."""
+    log = log or a_log()
+    core = a_replica(log, QuorumState(4, leader=2))
+    effects = core.step(Ticked(), NOON) + core.step(Synced(log.end_offset, 0), NOON)
+    _, asked = requests(effects, Fetch)[0]
+    core.step(Answered(2, asked, FetchReply(4, 2)), NOON)
+    return core
+
+
+ELECTED = Instant(NOON + 10_000)
+
+
+def a_leader(log: ListLog) -> RaftCore:
+    """Of the epoch after that of its log, elected by node 2."""
+    core = a_replica(log, QuorumState(log.last_epoch))
+    _, asked = requests(core.step(Ticked(), ELECTED), Vote)[0]
+    effects = core.step(Answered(2, asked, VoteReply(core.epoch, None, granted=True)), ELECTED)
+    _, asked = requests(effects, Vote)[0]
+    effects = core.step(Answered(2, asked, VoteReply(core.epoch, None, granted=True)), ELECTED)
+    assert Lead(core.epoch) in effects
+    return core
+
+
+Asking = TypeVar("Asking", Vote, Fetch, EndEpoch)
+
+
+def requests(effects: list[Effect], kind: type[Asking]) -> list[tuple[int, Asking]]:
+    """Whom it asks for something of this kind, and what."""
+    asked = [(effect.node, effect.request) for effect in effects if isinstance(effect, Ask)]
+    return [(node, request) for node, request in asked if isinstance(request, kind)]
+
+
+def a_vote(epoch: int, *, is_pre: bool = False, last_epoch: int = 9, end: int = 99) -> Vote:
+    return Vote(THIRD, epoch, last_epoch, Offset(end), is_pre, ME)
+
+
+def answers(effects: list[Effect]) -> list[object]:
+    return [effect.answer for effect in effects if isinstance(effect, Reply)]
+
+
+def test_a_vote_is_on_disk_before_it_is_given() -> None:
+    effects = a_replica().step(Asked("t", a_vote(7)), NOON)
+
+    said = effects.index(Reply("t", VoteReply(7, None, granted=True)))
+    kept = [
+        index for index, one in enumerate(effects) if isinstance(one, StoreState) and one.state.voted == 3
+    ]
+    assert kept
+    assert kept[0] < said
+
+
+def test_an_epoch_has_one_vote_also_after_a_restart() -> None:
+    core = a_replica(state=QuorumState(7, voted=2))
+
+    assert answers(core.step(Asked("t", a_vote(7)), NOON)) == [VoteReply(7, None, granted=False)]
+
+
+def test_who_has_less_of_the_log_gets_no_vote() -> None:
+    core = a_replica(a_log(1, 1, 3))
+
+    assert answers(core.step(Asked("t", a_vote(7, last_epoch=3, end=2)), NOON)) == [VoteReply(7, None, False)]
+    assert answers(core.step(Asked("t", a_vote(7, last_epoch=1, end=9)), NOON)) == [VoteReply(7, None, False)]
+    assert answers(core.step(Asked("t", a_vote(7, last_epoch=3, end=3)), NOON)) == [VoteReply(7, None, True)]
+
+
+def test_who_hears_its_leader_would_vote_for_nobody_else() -> None:
+    core = a_follower()
+
+    assert answers(core.step(Asked("t", a_vote(4, is_pre=True)), NOON)) == [VoteReply(4, 2, granted=False)]
+
+    core.step(Gone(2), NOON)
+    assert answers(core.step(Asked("t", a_vote(4, is_pre=True)), NOON)) == [VoteReply(4, None, granted=True)]
+
+
+def test_a_leader_whose_process_ended_is_replaced_without_a_time_out() -> None:
+    core = a_follower()
+
+    core.step(Gone(2), NOON)
+    asked = core.step(Ticked(), Instant(NOON + 25))
+
+    assert [
+        effect.node for effect in asked if isinstance(effect, Ask) and isinstance(effect.request, Vote)
+    ] == [2, 3]
+
+
+def test_one_who_has_yet_to_notice_does_not_bring_back_a_leader_that_is_gone() -> None:
+    core = a_follower()
+    core.step(Gone(2), NOON)
+    effects = core.step(Ticked(), Instant(NOON + 25))
+    asked = next(
+        e.request for e in effects if isinstance(e, Ask) and e.node == 3 and isinstance(e.request, Vote)
+    )
+
+    core.step(Answered(3, asked, VoteReply(4, 2, granted=False)), Instant(NOON + 26))
+
+    assert not isinstance(core.role, Follower)
+
+
+def test_what_an_earlier_leader_left_is_committed_along_with_an_entry_of_ours_only() -> None:
+    # Two nodes have the entry of epoch 2, which is no majority of what could elect node 3 with an entry of
+    # epoch 3: it would cut ours off. Our own announcement on both makes that impossible (Raft, figure 8).
+    core = a_leader(a_log(1, 2))
+    log_end = Offset(2)
+    now = ELECTED
+    core.step(Synced(Offset(3), 0), now)
+
+    old = core.step(Asked("t", Fetch(SECOND, core.epoch, log_end, 2, Offset(0))), now)
+    new = core.step(Asked("t", Fetch(SECOND, core.epoch, Offset(3), core.epoch, Offset(0))), now)
+
+    assert not [effect for effect in old if isinstance(effect, Commit)]
+    assert Commit(Offset(3)) in new
+
+
+def test_a_leader_counts_itself_after_its_own_disk() -> None:
+    core = a_leader(a_log(1, 2))
+    now = ELECTED
+
+    fetched = core.step(Asked("t", Fetch(SECOND, core.epoch, Offset(3), core.epoch, Offset(0))), now)
+    assert not [effect for effect in fetched if isinstance(effect, Commit)]
+
+    assert Commit(Offset(3)) in core.step(Synced(Offset(3), 0), now)
+
+
+def test_a_restarted_leader_leads_its_epoch_no_more() -> None:
+    core = a_replica(a_log(4), QuorumState(4, leader=1, voted=1))
+
+    assert isinstance(core.role, Unattached)
+    refused = answers(core.step(Asked("t", Fetch(SECOND, 4, Offset(1), 4, Offset(0))), NOON))
+    assert refused == [FetchReply(4, None, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    assert answers(core.step(Asked("t", a_vote(4)), NOON)) == [VoteReply(4, None, granted=False)]
+
+
+def test_a_leader_that_a_majority_does_not_fetch_from_steps_down() -> None:
+    core = a_leader(a_log(1))
+    last = Instant(ELECTED + 3_000)
+
+    core.step(Ticked(), Instant(last - 1))
+    assert isinstance(core.role, Leader)
+    effects = core.step(Ticked(), last)
+
+    assert isinstance(core.role, Unattached)
+    assert [ended.successors for _, ended in requests(effects, EndEpoch)] == [(2, 3), (2, 3)]
+
+
+def test_the_first_of_the_successors_stands_for_election_at_once() -> None:
+    core = a_follower()
+
+    effects = core.step(Asked("t", EndEpoch(2, 4, (1, 3))), NOON)
+
+    assert [node for node, _ in requests(effects, Vote)] == [2, 3]
+
+
+def test_a_log_is_never_cut_below_what_is_committed() -> None:
+    log = a_log(1, 2, 2)
+    core = a_follower(log)
+    asked = core.role.fetching if isinstance(core.role, Follower) else None
+    assert asked is not None
+
+    effects = core.step(Answered(2, asked, FetchReply(4, 2, diverging=(2, Offset(2)))), NOON)
+
+    assert log.end_offset == 2
+    refetch = [effect.request for effect in effects if isinstance(effect, Ask)]
+    assert refetch == [Fetch(ME, 4, Offset(2), 2, Offset(0))]
+
+
+def test_a_candidate_votes_for_itself_in_a_new_epoch() -> None:
+    core = a_replica(state=QuorumState(6))
+    effects = core.step(Ticked(), Instant(NOON + 5_000))
+    _, asked = requests(effects, Vote)[0]
+    assert (asked.epoch, asked.is_pre) == (6, True), "to ask first changes nothing"
+
+    effects = core.step(Answered(3, asked, VoteReply(6, None, granted=True)), Instant(NOON + 5_001))
+
+    assert isinstance(core.role, Candidate)
+    assert effects[0] == StoreState(QuorumState(7, voted=1, voted_directory=ME.directory))
