@@ -1,0 +1,138 @@
+"""A Spark standalone cluster on loopback, from the package of PyPI alone: a master and workers, a JVM each.
+
+As a program it runs until its input ends: `python -m tests.spark.standalone --workers 2`.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from everlog.spark.session import prepare
+
+START_SECONDS = 180.0
+
+
+class NoRoom(Exception):
+    """This machine cannot hold the cluster; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standalone:
+    """A running cluster."""
+
+    url: str
+    """For `--master`."""
+    folder: Path
+    """Logs and the workers' directories."""
+
+    def log(self, name: str) -> str:
+        """What `master`, `worker-0`, … have said so far."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+
+@contextlib.contextmanager
+def standalone_cluster(
+    folder: Path, workers: int = 2, *, cores: int = 1, memory_mb: int = 1024
+) -> Generator[Standalone]:
+    """Start a cluster and end it again; NoRoom if there is not enough memory or no Java."""
+    _check_memory(workers * memory_mb + 2048)
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+    prepare(environment)
+    home = Path(_spark_home())
+    environment["SPARK_HOME"] = str(home)
+    port = _free_port()
+    with contextlib.ExitStack() as stack:
+
+        def start(name: str, main: str, *arguments: str) -> "subprocess.Popen[bytes]":
+            output = stack.enter_context((folder / f"{name}.log").open("wb"))
+            process = subprocess.Popen(
+                [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}", *arguments],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+            )
+            stack.callback(_end, process)
+            return process
+
+        folder.mkdir(parents=True, exist_ok=True)
+        cluster = Standalone(f"spark://127.0.0.1:{port}", folder)
+        nowhere = ("--host", "127.0.0.1", "--webui-port", "0")
+        processes = {"master": start("master", "master.Master", "--port", str(port), *nowhere)}
+        for number in range(workers):
+            name = f"worker-{number}"
+            limits = ("--cores", str(cores), "--memory", f"{memory_mb}m", "--work-dir", str(folder / name))
+            processes[name] = start(name, "worker.Worker", *nowhere, *limits, cluster.url)
+        _wait_for_workers(cluster, processes, workers)
+        yield cluster
+
+
+def _wait_for_workers(
+    cluster: Standalone, processes: "dict[str, subprocess.Popen[bytes]]", workers: int
+) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while len(re.findall(r"Registering worker ", cluster.log("master"))) < workers:
+        for name, process in processes.items():
+            if process.poll() is not None:
+                raise RuntimeError(f"{name} ended with {process.returncode}:\n{cluster.log(name)[-2000:]}")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the workers did not register:\n{cluster.log('master')[-2000:]}")
+        time.sleep(0.2)  # a log tells nobody that it has grown
+
+
+def _check_memory(wanted_mb: int) -> None:
+    found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    if found is not None and int(found[1]) // 1024 < wanted_mb:
+        raise NoRoom(f"a Spark cluster needs {wanted_mb} MB, {int(found[1]) // 1024} MB are free")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _spark_home() -> str:
+    import pyspark
+
+    assert pyspark.__file__ is not None
+    return str(Path(pyspark.__file__).parent)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def main() -> None:
+    """Run a cluster until the input ends; its address is the first line of output."""
+    parser = argparse.ArgumentParser(
+        description="A Spark standalone cluster on loopback, until the input ends."
+    )
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1, help="of each worker")
+    parser.add_argument("--memory-mb", type=int, default=1024, help="of each worker")
+    given = parser.parse_args()
+    with (
+        TemporaryDirectory() as folder,
+        standalone_cluster(
+            Path(folder), given.workers, cores=given.cores, memory_mb=given.memory_mb
+        ) as cluster,
+    ):
+        print(cluster.url, flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
