@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 import everlog
 from everlog.model.topics import TopicPartition
 from everlog.spark.source.batch_reader import plan_batch
@@ -14,6 +12,7 @@ from everlog.spark.source.options import SourceOptions, read_options
 from everlog.spark.source.plan import ReadRange
 from everlog.spark.source.pushdown import Bounds
 from everlog.spark.source.reading import read_range
+from everlog.values.arrow import pa
 
 RECORD: Any = pa.schema(
     [
@@ -28,10 +27,10 @@ RECORD: Any = pa.schema(
 )
 
 
-def options(bootstrap: str, topic: str, *, streaming: bool = False, **more: str) -> SourceOptions:
-    """Options of a read of one topic."""
+def options(bootstrap: str, topic: str, **more: str) -> SourceOptions:
+    """Options of a batch read of one topic."""
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, **more}
-    return read_options(given, streaming=streaming)
+    return read_options(given, streaming=False)
 
 
 def send(bootstrap: str, topic: str, values: Iterable[bytes], *, partition: int = 0, **settings: Any) -> None:

@@ -87,7 +87,7 @@ def test_filters_give_the_same_rows_whether_spark_hands_them_down_or_not(
             moment = 1_700_000_000_000 + (number if number % 2 else 100 - number) * 1000
             producer.send(topic, b"%d" % number, partition=number % 2, timestamp=moment)
         producer.flush(timeout=60)
-    wanted = [
+    wanted: list[tuple[str, set[int]]] = [
         ("offset >= 5 AND offset < 9", {10, 11, 12, 13, 14, 15, 16, 17}),
         ("partition = 1 AND offset = 3", {7}),
         ("partition IN (0) AND offset > 17", {36, 38}),
@@ -170,7 +170,8 @@ def test_errors_are_told_in_one_line(spark: Any, everlog_bootstrap: str, new_top
     assert "no broker answered at 127.0.0.1:1 within 0.5 s" in said(**wrong)
     gone = f"offsets 0 to 1 of {topic}-0 were deleted before they could be read: the log starts at 2"
     assert gone in said(startingOffsets=json.dumps({topic: {"0": 0}}))
-    assert "is no json: not JSON" in said(valueFormat="json", valueSchema="a STRUCT<b INT>", mode="failfast")
+    bad = "at offset 2 is no json: found 2, expected a JSON object"
+    assert bad in said(valueFormat="json", valueSchema="a STRUCT<b INT>", mode="failfast")
     assert "value format is 'yaml'" in said(valueFormat="yaml", valueSchema="a INT")
 
     reader = a_read(spark, everlog_bootstrap, topic)

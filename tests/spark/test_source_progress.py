@@ -1,6 +1,6 @@
 """How a streaming query goes on, trigger by trigger, while topics grow, come and go."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -26,7 +26,7 @@ class Clock:
 
 
 @contextmanager
-def a_query(bootstrap: str, topic: str, clock: Clock | None = None, **more: str) -> Iterator[Progress]:
+def a_query(bootstrap: str, topic: str, clock: Clock | None = None, **more: str) -> Generator[Progress]:
     given = {"kafka.bootstrap.servers": bootstrap, "startingOffsets": "earliest", **more}
     if "subscribePattern" not in more:
         given["subscribe"] = topic
@@ -41,7 +41,7 @@ def test_triggers_read_everything_once_in_shares(everlog_bootstrap: str, new_top
     topic = new_topic(2)
     send(everlog_bootstrap, topic, NUMBERS)
     send(everlog_bootstrap, topic, NUMBERS[:20], partition=1)
-    given = options(everlog_bootstrap, topic, streaming=True)
+    given = options(everlog_bootstrap, topic)
     found: list[bytes] = []
     with a_query(everlog_bootstrap, topic, maxOffsetsPerTrigger="60") as query:
         start = query.begin()

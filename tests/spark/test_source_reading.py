@@ -4,13 +4,15 @@ import json
 import time
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import everlog
 from everlog.client.core.errors import TimedOut
+from everlog.spark.source.columns import column_options
 from everlog.spark.source.offsets import DataLost
 from everlog.spark.source.plan import ReadRange
+from everlog.spark.source.reading import read_range
+from everlog.values.arrow import pa
 from tests import brokers
 from tests.spark.conftest import NewTopic
 from tests.spark.source_reads import RECORD, at, options, plan, rows, send, values
@@ -179,9 +181,6 @@ def test_a_topic_that_is_deleted_under_a_task_is_a_loss(everlog_bootstrap: str, 
 def test_who_stops_early_leaves_the_connection_fit_for_the_next(
     everlog_bootstrap: str, new_topic: NewTopic
 ) -> None:
-    from everlog.spark.source.columns import column_options
-    from everlog.spark.source.reading import read_range
-
     topic = new_topic()
     send(everlog_bootstrap, topic, (b"x" * 1000 for _ in range(3000)), compression_type="none")
     given = options(everlog_bootstrap, topic, **{"kafka.max.partition.fetch.bytes": "100000"})

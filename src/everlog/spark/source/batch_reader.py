@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from everlog.spark.failures import told_in_one_line
 from everlog.spark.source.cluster import Cluster, connected
@@ -22,6 +21,7 @@ from everlog.spark.source.plan import (
 from everlog.spark.source.pushdown import Bounds, take_filters
 from everlog.spark.source.reading import read_range
 from everlog.spark.source.resolving import end_offsets, start_offsets
+from everlog.spark.source.spark_types import arrow_schema
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def read_partition(options: SourceOptions, schema: Any, partition: InputPartitio
     """The rows of one task; none for the empty partition that Spark makes of no partitions."""
     if isinstance(partition, RangePartition):
         with told_in_one_line():
-            columns = column_options(to_arrow_schema(schema, timezone="UTC"), options)
+            columns = column_options(arrow_schema(schema), options)
             yield from read_range(options, partition.value, columns)
 
 
@@ -70,7 +70,7 @@ class EverlogBatchReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._bounds = Bounds()
-        self._record = column_options(to_arrow_schema(schema, timezone="UTC"), options).record
+        self._record = column_options(arrow_schema(schema), options).record
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""

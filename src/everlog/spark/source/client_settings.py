@@ -20,6 +20,17 @@ _JAAS_PAIR = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|(\S+))"
 _JAAS_MODULES = frozenset({"PlainLoginModule", "ScramLoginModule"})
 _STORES = {"ssl.truststore.location": "ssl.cafile", "ssl.keystore.location": "ssl.certfile"}
 _STORE_WORDS = ("ssl.truststore.type", "ssl.keystore.type")
+_EXCLUSIVE = frozenset(
+    {
+        "acks",
+        "delivery_timeout_ms",
+        "enable_idempotence",
+        "linger_ms",
+        "max_in_flight_requests_per_connection",
+        "request_timeout_ms",
+        "retries",
+    }
+)
 _NUMBER = re.compile(r"-?\d+\Z")
 
 
@@ -62,8 +73,11 @@ def for_settings(options: Mapping[str, Any], kind: type[ConnectionSettings]) -> 
 
 
 def _stands_alone(setting: str) -> bool:
-    # Settings of security are checked together only: one without the others is an error in itself.
-    return not setting.startswith(("sasl_", "ssl_", "security_", "heartbeat_", "session_", "group_"))
+    # Settings of security are checked together only: one without the others is an error in itself. So are those
+    # that exclude each other: acks=1 is right beside enable.idempotence=false.
+    return setting not in _EXCLUSIVE and not setting.startswith(
+        ("sasl_", "ssl_", "security_", "heartbeat_", "session_", "group_", "compression_")
+    )
 
 
 def _as_type_of(default: object, name: str, value: str) -> Any:

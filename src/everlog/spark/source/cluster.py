@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Collection, Coroutine, Iterator, Mapping
+from collections.abc import Collection, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -182,7 +182,7 @@ class Cluster:
 
 
 @contextmanager
-def connected(client: Mapping[str, Any]) -> Iterator[Cluster]:
+def connected(client: Mapping[str, Any]) -> Generator[Cluster]:
     """A cluster for as long as a block lasts."""
     cluster = Cluster(client)
     try:

@@ -3,7 +3,7 @@
 Connections are kept in the worker's process: Spark runs task after task in it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,7 @@ class _Kept:
 _kept = _Kept({})
 
 
-def read_range(options: SourceOptions, wanted: ReadRange, columns: ColumnOptions) -> Iterator[ArrowBatch]:
+def read_range(options: SourceOptions, wanted: ReadRange, columns: ColumnOptions) -> Generator[ArrowBatch]:
     """The records of a range, in order, or an error: never fewer without a word.
 
     Offsets that have no record, because it was compacted away, aborted, or is a transaction's marker, are

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -22,6 +21,7 @@ from everlog.spark.source.columns import ArrowBatch, column_options
 from everlog.spark.source.offsets import from_json, to_json
 from everlog.spark.source.options import SourceOptions
 from everlog.spark.source.progress import Progress
+from everlog.spark.source.spark_types import arrow_schema
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class EverlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics as they grow. Spark keeps one on the driver as long as the query runs."""
 
     def __init__(self, options: SourceOptions, schema: Any) -> None:
-        column_options(to_arrow_schema(schema, timezone="UTC"), options)
+        column_options(arrow_schema(schema), options)
         self._options = options
         self._schema = schema
         self._made: Progress | None = None
