@@ -120,6 +120,19 @@ def old_generations_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicGroup, "check_commit", check_commit)
 
 
+def generations_begin_anew_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    """A classic group is read back with its members, and counts its generations from the start."""
+    really_take_in = ClassicGroup.take_in
+
+    def take_in(self: ClassicGroup, value: Any) -> Any:
+        is_known = self.generation > 0
+        changed = really_take_in(self, value)
+        self.generation = value.generation if is_known else 0
+        return changed
+
+    patch.setattr(ClassicGroup, "take_in", take_in)
+
+
 def partitions_are_given_before_they_are_given_up(patch: pytest.MonkeyPatch) -> None:
     """A member of a consumer group gets what another has not let go of."""
 
@@ -173,6 +186,7 @@ def first_writes_are_not_verified(patch: pytest.MonkeyPatch) -> None:
         offsets_count_before_their_marker,
         pending_offsets_are_not_waited_for,
         old_generations_commit,
+        generations_begin_anew_after_a_restart,
         partitions_are_given_before_they_are_given_up,
         decisions_are_not_carried_on_after_a_restart,
         commit_markers_are_written_as_aborts,

@@ -71,29 +71,58 @@ def _check_ends(
 
 
 def _check_generations(versions: Versions) -> Iterator[Violation]:
-    joins: defaultdict[str, list[Operation]] = defaultdict(list)
+    begun: defaultdict[str, list[Operation]] = defaultdict(list)
     commits: defaultdict[str, list[tuple[Operation, int]]] = defaultdict(list)
+    faults: list[Operation] = []
     for operation in versions.operations:
+        if operation.kind is Kind.FAULT:
+            faults.append(operation)
         membership = operation.membership
         if membership is None or operation.outcome is not Outcome.OK or membership.generation < 0:
             continue
-        if operation.kind is Kind.JOIN:
-            joins[membership.fenced_by].append(operation)
+        if operation.kind in (Kind.GATHER, Kind.JOIN):
+            begun[membership.fenced_by].append(operation)
         elif operation.kind in _WRITES and operation.offsets:
             commits[membership.fenced_by].append((operation, membership.generation))
     for fenced_by, found in commits.items():
-        waiting = sorted(joins[fenced_by], key=lambda join: join.end or 0, reverse=True)
-        newest = -1
+        newest = _Newest(begun[fenced_by], faults)
         for commit, generation in sorted(found, key=lambda each: each[0].start):
-            while waiting and waiting[-1].end is not None and waiting[-1].end < commit.start:
-                newest = max(newest, _generation(waiting.pop()))
-            if generation < newest:
-                message = f"generation {generation} of {fenced_by} committed after generation {newest} began"
+            if generation < (least := newest.at(commit.start)):
+                message = f"generation {generation} of {fenced_by} committed after generation {least} began"
                 yield Violation("C15", f"{message}: {commit}")
 
 
-def _generation(join: Operation) -> int:
-    return -1 if join.membership is None else join.membership.generation
+class _Newest:
+    """Which generation is the newest that has begun, asked for ever later times.
+
+    One that is not shared out yet is in the coordinator's memory only: if the broker stops, its number is
+    given once more. So it counts until the next fault, even if its answer came after that.
+    """
+
+    def __init__(self, begun: list[Operation], faults: list[Operation]) -> None:
+        self._waiting = sorted(begun, key=lambda each: each.end or 0, reverse=True)
+        self._faults = sorted(faults, key=lambda each: each.start, reverse=True)
+        self._healed_at = -1
+        self._kept = -1
+        self._gathered: list[Operation] = []
+
+    def at(self, time: int) -> int:
+        """The newest of those that began before; -1 if none did."""
+        while self._faults and self._faults[-1].start <= time:
+            fault = self._faults.pop()
+            self._healed_at = max(self._healed_at, time if fault.end is None else fault.end)
+        while self._waiting and self._waiting[-1].end is not None and self._waiting[-1].end < time:
+            began = self._waiting.pop()
+            if began.kind is Kind.JOIN:
+                self._kept = max(self._kept, _generation(began))
+            else:
+                self._gathered.append(began)
+        self._gathered = [each for each in self._gathered if each.start > self._healed_at]
+        return max([self._kept, *map(_generation, self._gathered)])
+
+
+def _generation(began: Operation) -> int:
+    return -1 if began.membership is None else began.membership.generation
 
 
 def _check_owners(versions: Versions) -> Iterator[Violation]:

@@ -124,7 +124,7 @@ class ClassicMember:
             return
         if answer.error_code == ErrorCode.NONE:
             self._member_id, self._generation = answer.member_id, answer.generation_id
-            self._actor.note(Kind.JOIN, Outcome.OK, start, membership=self.membership)
+            self._actor.note(Kind.GATHER, Outcome.OK, start, membership=self.membership)
             yield from self._sync(answer)
         elif answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = answer.member_id
@@ -143,7 +143,7 @@ class ClassicMember:
             protocol_name="range",
             assignments=self._assign(sorted(members)) if leads else [],
         )
-        sent_at = self._now_ms()
+        start = self._actor.now()
         try:
             answer = yield from ask(SyncGroupResponse, request, 5, "group", timeout_ms=self._session_ms * 4)
         except Lost:
@@ -153,13 +153,14 @@ class ClassicMember:
             self._refused("SyncGroup", answer.error_code)
             yield from self._actor.pause(100)
             return
+        self._actor.note(Kind.JOIN, Outcome.OK, start, membership=self.membership)
         given = decode_value(ConsumerProtocolAssignment, _VERSION, answer.assignment[2:])
         partitions = frozenset(
             f"{each.topic}-{index}" for each in given.assigned_partitions for index in each.partitions
         )
         self._holdings.take(partitions, self.membership)
         self._joined = True
-        self._heard_at = sent_at
+        self._heard_at = start // 1000
 
     def _refused(self, what: str, error: int) -> None:
         if error in FENCED:

@@ -1,6 +1,7 @@
 """Hand-made histories: short ways to say what somebody did, and what the checkers make of it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from everlog.sim.checkers import check
 from everlog.sim.history import (
@@ -86,6 +87,14 @@ def committed(offset: int, at: int, *, final: bool = False, partition: str = "t-
 
 def join(generation: int, at: int, member: str = "m") -> Operation:
     return Operation(member, Kind.JOIN, OK, at, at + 1, membership=Membership("g", member, generation))
+
+
+def gather(generation: int, at: int) -> Operation:
+    return replace(join(generation, at), kind=Kind.GATHER)
+
+
+def fault(at: int, end: int) -> Operation:
+    return Operation("nemesis", Kind.FAULT, OK, at, end, note="killed")
 
 
 def own(

@@ -11,7 +11,9 @@ from tests.unit.sim.checkers.histories import (
     broken,
     commit,
     committed,
+    fault,
     final,
+    gather,
     got,
     join,
     limits,
@@ -288,6 +290,22 @@ def test_c15_a_commit_of_an_old_generation_was_accepted() -> None:
     assert broken(replace(join(2, at=0), end=10), commit(5, at=10, generation=1)) == set()
 
 
+def test_c15_a_generation_that_was_not_shared_out_counts_until_the_broker_stops() -> None:
+    late = commit(5, at=20, generation=1)
+
+    assert broken(gather(2, at=5), late) == {"C15"}
+    assert broken(fault(0, 4), gather(2, at=5), late) == {"C15"}
+    assert broken(gather(2, at=5), late, fault(30, 31)) == {"C15"}
+    assert broken(gather(2, at=5), fault(8, 9), late) == set()
+    # Its answer was still under way when the broker had gone.
+    assert broken(replace(gather(2, at=5), end=12), fault(8, 9), late) == set()
+
+
+def test_c15_a_generation_that_was_shared_out_outlives_the_broker() -> None:
+    assert broken(gather(2, at=1), join(2, at=3), fault(8, 9), commit(5, at=20, generation=1)) == {"C15"}
+    assert broken(join(2, at=3), gather(3, at=5), fault(8, 9), commit(5, at=20, generation=2)) == set()
+
+
 def test_c15_members_of_newer_groups_are_fenced_one_by_one() -> None:
     newer = replace(join(2, at=0), membership=Membership("g", "m", 2, "consumer"))
     other = replace(commit(5, at=10), membership=Membership("g", "n", 1, "consumer"))
@@ -388,12 +406,12 @@ def test_c21_money_came_or_went() -> None:
 
 def test_c22_nothing_succeeded_for_too_long() -> None:
     early, late = send(put("a", 0)), send(put("b", 1), at=500)
-    fault = Operation("nemesis", Kind.FAULT, OK, 50, 450, note="killed")
+    killed = fault(50, 450)
     promised = Promises(longest_silence_ms=100)
 
     assert broken(early, late, promises=promised) == {"C22"}
-    assert broken(early, fault, late, promises=promised) == set()
-    assert broken(early, replace(fault, end=300), late, promises=promised) == {"C22"}
+    assert broken(early, killed, late, promises=promised) == set()
+    assert broken(early, replace(killed, end=300), late, promises=promised) == {"C22"}
     assert broken(early, late) == set()
 
 
