@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Generator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +16,7 @@ from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.names import pointer_group, transactional_id_prefix
 from everlog.spark.sink.options import SinkOptions
 from everlog.spark.sink.producers import BatchPlace
-from everlog.spark.sink.protocol import Gone, abort_batch, commit_batch
+from everlog.spark.sink.protocol import Gone, Steps, abort_batch, commit_batch
 from everlog.spark.sink.task import TaskOutcome, write_rows
 from tests import brokers
 from tests.spark.conftest import NewTopic
@@ -77,11 +77,12 @@ class Query:
 
         class Killed(BaseException): ...
 
-        def steps() -> Any:
-            inner, answer = commit_batch(batch, written, 0), None
+        def steps() -> Steps:
+            inner = commit_batch(batch, written, 0)
+            answer: object = None
             while True:
                 wanted = inner.send(answer)
-                answer = yield wanted
+                answer = cast("object", (yield wanted))
                 if type(wanted).__name__ == step:
                     raise Killed
 

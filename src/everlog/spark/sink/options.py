@@ -17,6 +17,7 @@ _REFUSED = {
     "transactional.id": "the sink makes one for each worker; deliveryGuarantee=exactly_once uses them",
     "interceptor.classes": "there are no interceptors here",
 }
+_ALL = ("all", "-1")
 _DEFAULT_TRANSACTION_TIMEOUT_MS = 900_000
 """The longest that Kafka's brokers take unless told otherwise."""
 
@@ -55,10 +56,13 @@ class SinkOptions:
     def read(cls, options: Mapping[str, str]) -> "SinkOptions":
         """Check what Spark hands over; ConfigError names the option that will not do."""
         given = {name.lower(): value for name, value in options.items()}
-        producer = client_options(given, ProducerSettings, _REFUSED)
         guarantee = _guarantee(given.get("deliveryguarantee", Guarantee.EXACTLY_ONCE.value))
         if guarantee is Guarantee.EXACTLY_ONCE:
-            _check_exactly_once(producer)
+            _check_exactly_once(given)
+        elif given.get("kafka.acks", "all").lower() not in _ALL:
+            # As in Kafka's producer, idempotence that was not asked for gives way.
+            given.setdefault("kafka.enable.idempotence", "false")
+        producer = client_options(given, ProducerSettings, _REFUSED)
         timeout = producer.pop("transaction_timeout_ms", None)
         return cls(
             bootstrap_servers=producer.pop("bootstrap_servers"),
@@ -89,18 +93,14 @@ def _guarantee(value: str) -> Guarantee:
         raise ConfigError(f"option deliveryGuarantee={value!r}: expected {expected}") from None
 
 
-def _check_exactly_once(producer: Mapping[str, Any]) -> None:
-    acks = str(producer.get("acks", "all"))
-    if acks not in ("all", "-1"):
-        raise ConfigError(
-            f"option kafka.acks={acks!r} contradicts deliveryGuarantee=exactly_once: expected all, or "
-            "deliveryGuarantee=at_least_once"
-        )
-    if not producer.get("enable_idempotence", True):
-        raise ConfigError(
-            "option kafka.enable.idempotence=false contradicts deliveryGuarantee=exactly_once: expected "
-            "true, or deliveryGuarantee=at_least_once"
-        )
+def _check_exactly_once(given: Mapping[str, str]) -> None:
+    for name, allowed in (("kafka.acks", _ALL), ("kafka.enable.idempotence", ("true",))):
+        value = given.get(name)
+        if value is not None and value.lower() not in allowed:
+            raise ConfigError(
+                f"option {name}={value!r} contradicts deliveryGuarantee=exactly_once: expected {allowed[0]}, "
+                "or deliveryGuarantee=at_least_once"
+            )
 
 
 def _filled(name: str, value: str | None) -> str | None:

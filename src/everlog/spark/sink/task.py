@@ -1,6 +1,6 @@
 """One task of a write: rows in, a transaction out that is delivered and left open for the driver (D2)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -119,7 +119,7 @@ def _admin(options: SinkOptions) -> Admin:
 
 
 @contextmanager
-def _told_plainly() -> Iterator[None]:
+def _told_plainly() -> Generator[None]:
     """Raise errors as a user of Spark should read them."""
     try:
         yield

@@ -73,8 +73,8 @@ def for_settings(options: Mapping[str, Any], kind: type[ConnectionSettings]) -> 
 
 
 def _stands_alone(setting: str) -> bool:
-    # Settings of security are checked together only: one without the others is an error in itself. So are those
-    # that exclude each other: acks=1 is right beside enable.idempotence=false.
+    # Settings of security are checked together only: one without the others is an error in itself. So are
+    # those that exclude each other: acks=1 is right beside enable.idempotence=false.
     return setting not in _EXCLUSIVE and not setting.startswith(
         ("sasl_", "ssl_", "security_", "heartbeat_", "session_", "group_", "compression_")
     )

@@ -1,0 +1,106 @@
+"""D2: the sink's options, and each thing that a user may get wrong in one line."""
+
+import re
+
+import pytest
+
+from everlog.model.errors import ConfigError
+from everlog.spark.sink.names import new_task_id, query_of_write, transactional_id_prefix
+from everlog.spark.sink.options import Guarantee, SinkOptions
+from everlog.spark.sink.routing import columns_to_write
+
+SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+
+
+def read(**options: str) -> SinkOptions:
+    return SinkOptions.read({**SERVERS, **{name.replace("_", "."): value for name, value in options.items()}})
+
+
+def test_what_is_not_said_has_a_default() -> None:
+    found = read()
+    assert found.guarantee is Guarantee.EXACTLY_ONCE
+    assert (found.topic, found.commit_group, found.write_id, found.checkpoint) == (None, None, None, None)
+    assert found.headers
+    assert not found.timestamp
+    assert found.transaction_timeout_ms == 900_000
+
+
+def test_options_of_the_client_are_passed_on_with_their_types() -> None:
+    found = read(kafka_compression_type="zstd", kafka_batch_size="1000", kafka_transaction_timeout_ms="5000")
+    assert dict(found.producer) == {"compression_type": "zstd", "batch_size": 1000}
+    assert found.transaction_timeout_ms == 5000
+    assert found.admin == {}
+    assert hash(found) == hash(
+        read(kafka_transaction_timeout_ms="5000", kafka_batch_size="1000", kafka_compression_type="zstd")
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"deliveryGuarantee": "twice"}, "option deliveryGuarantee='twice': expected exactly_once or at_l"),
+        ({"kafka.acks": "1"}, "option kafka.acks='1' contradicts deliveryGuarantee=exactly_once"),
+        ({"kafka.enable.idempotence": "false"}, "option kafka.enable.idempotence='false' contradicts"),
+        ({"kafka.transactional.id": "x"}, "option kafka.transactional.id is not supported"),
+        ({"kafka.value.serializer": "x"}, "option kafka.value.serializer is not supported"),
+        ({"kafka.batch.size": "big"}, "option kafka.batch.size='big': expected a whole number"),
+        ({"topic": " "}, "option topic=' ': expected a name"),
+        ({"includeHeaders": "yes"}, "option includeHeaders='yes': expected true or false"),
+        ({"acceptLostBatch": "-1"}, "option acceptLostBatch='-1': expected the number of a batch"),
+    ],
+)
+def test_what_will_not_do_is_named(options: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        SinkOptions.read({**SERVERS, **options})
+
+
+def test_at_least_once_takes_fewer_acks() -> None:
+    assert read(deliveryGuarantee="at_least_once", kafka_acks="1").guarantee is Guarantee.AT_LEAST_ONCE
+    with pytest.raises(ConfigError, match="acks"):
+        read(deliveryGuarantee="at_least_once", kafka_acks="2")
+
+
+HEADERS = "array<struct<key:string,value:binary>>"
+
+
+def test_columns_are_those_of_sparks_connector() -> None:
+    types = {"key": "string", "value": "binary", "topic": "string", "partition": "int", "headers": HEADERS}
+    assert columns_to_write(types, read()) == ["value", "key", "partition", "headers"]
+    assert columns_to_write({**types, "offset": "bigint"}, read(includeHeaders="false")) == [
+        "value",
+        "key",
+        "partition",
+    ]
+    assert columns_to_write({"value": "string"}, read(topic="t")) == ["value"]
+    timed = {"value": "string", "timestamp": "timestamp"}
+    assert columns_to_write(timed, read(topic="t", includeTimestamp="true")) == ["value", "timestamp"]
+
+
+@pytest.mark.parametrize(
+    ("types", "says"),
+    [
+        ({"v": "string"}, "the sink needs a column 'value' of type string or binary: found columns 'v'"),
+        ({"value": "int"}, "column 'value' is of type int: expected string or binary"),
+        ({"Value": "string"}, "column 'Value': expected it to be called 'value'"),
+        ({"value": "string", "key": "bigint"}, "column 'key' is of type bigint: expected string or binary"),
+        ({"value": "string", "partition": "string"}, "column 'partition' is of type string: expected int"),
+        ({"value": "string", "headers": "string"}, f"column 'headers' is of type string: expected {HEADERS}"),
+    ],
+)
+def test_a_column_that_will_not_do_is_named(types: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        columns_to_write(types, read(topic="t"))
+
+
+def test_a_topic_is_needed() -> None:
+    with pytest.raises(ConfigError, match="expected the option topic or a column 'topic'"):
+        columns_to_write({"value": "string"}, read())
+    with pytest.raises(ConfigError, match="column 'topic' is of type int: expected string"):
+        columns_to_write({"value": "string", "topic": "int"}, read())
+
+
+def test_no_query_is_taken_for_another_by_its_ids() -> None:
+    names = [query_of_write("a"), query_of_write("a.b"), query_of_write("a%2Eb"), query_of_write("a.")]
+    for one in names:
+        mine = new_task_id(one)
+        assert [other for other in names if mine.startswith(transactional_id_prefix(other))] == [one]
