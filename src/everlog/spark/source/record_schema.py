@@ -9,6 +9,9 @@ from collections.abc import Sequence
 
 from everlog.model.errors import ConfigError
 from everlog.spark.source.options import SourceOptions, ValueOptions
+from everlog.spark.source.spark_types import ddl_of, ddl_of_fields
+from everlog.values import BadSetting
+from everlog.values.formats import avro_columns
 
 TYPES = {
     "key": "BINARY",
@@ -21,6 +24,17 @@ TYPES = {
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
 }
 """The columns of a record, in their order."""
+
+ONE_COLUMN = {
+    "string": "STRING",
+    "bytes": "BINARY",
+    "short": "SMALLINT",
+    "int": "INT",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+}
+"""Value formats whose values are one thing: they need no schema, the column is `value`."""
 
 CORRUPT_RECORD = "_corrupt_record"
 CORRUPT_REASON = "_corrupt_reason"
@@ -101,15 +115,19 @@ def record_columns(options: SourceOptions) -> Sequence[str]:
 
 
 def _value_ddl(value: ValueOptions) -> str:
-    if value.schema is None:
-        if value.format == "string" and not value.as_struct:
-            return "`value` STRING"
-        raise ConfigError(
-            f"valueFormat={value.format} needs the option valueSchema, such as 'id BIGINT, name STRING'"
-        )
-    if value.schema.startswith("{"):
-        return _json_ddl(value.schema)
-    return value.schema
+    if value.schema is not None:
+        return _json_ddl(value.schema) if value.schema.startswith("{") else value.schema
+    if value.format in ONE_COLUMN and not value.as_struct:
+        return f"`value` {ONE_COLUMN[value.format]}"
+    written = value.settings.get("avroschema")
+    if value.format == "avro" and written is not None:
+        try:
+            return ddl_of(avro_columns(written))
+        except BadSetting as error:
+            raise ConfigError(f"option value.avroSchema: {error}") from None
+    raise ConfigError(
+        f"valueFormat={value.format} needs the option valueSchema, such as 'id BIGINT, name STRING'"
+    )
 
 
 def _json_ddl(text: str) -> str:
@@ -120,4 +138,4 @@ def _json_ddl(text: str) -> str:
         fields = StructType.fromJson(json.loads(text)).fields
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"option valueSchema is not a schema in Spark's JSON: {error!r}") from None
-    return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
+    return ddl_of_fields(fields)

@@ -1,4 +1,4 @@
-"""Spark's types as Arrow's, the one way in which Spark takes Arrow batches."""
+"""Spark's types as Arrow's, in the one layout that Spark takes, and as DDL."""
 
 from importlib import import_module
 from typing import Any
@@ -9,3 +9,14 @@ def arrow_schema(schema: Any) -> Any:
     # Neither side has types that say anything.
     types: Any = import_module("pyspark.sql.pandas.types")
     return types.to_arrow_schema(schema, timezone="UTC")
+
+
+def ddl_of(schema: Any) -> str:
+    """The DDL of the columns of a pyarrow.Schema."""
+    types: Any = import_module("pyspark.sql.pandas.types")
+    return ddl_of_fields(types.from_arrow_schema(schema).fields)
+
+
+def ddl_of_fields(fields: Any) -> str:
+    """The DDL of the fields of a StructType."""
+    return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)

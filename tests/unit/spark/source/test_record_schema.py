@@ -52,8 +52,18 @@ def test_a_field_that_the_record_has_too_is_refused_unless_that_is_left_out() ->
 
 def test_strings_need_no_schema_and_others_do() -> None:
     assert "`value` STRING" in schema(valueFormat="string")
+    assert "`value` BIGINT" in schema(valueFormat="long")
     with pytest.raises(ConfigError, match="valueFormat=json needs the option valueSchema"):
         schema(valueFormat="json")
+
+
+def test_an_avro_schema_names_the_columns() -> None:
+    fields = '[{"name": "id", "type": "long"}, {"name": "at", "type": ["null", "string"]}]'
+    written = f'{{"type": "record", "name": "r", "fields": {fields}}}'
+    made = schema(valueFormat="avro", columns="key", **{"value.avroSchema": written})
+    assert made.startswith("`key` BINARY, `id` bigint, `at` string, ")
+    with pytest.raises(ConfigError, match=r"option value\.avroSchema: "):
+        schema(valueFormat="avro", **{"value.avroSchema": "{"})
 
 
 def test_a_schema_may_be_sparks_json() -> None:
