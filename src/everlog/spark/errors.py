@@ -23,8 +23,8 @@ def _known(sign: str, meaning: str) -> _Known:
 _KNOWN = (
     _known(
         r"Python in worker has different version: \(?'?([\d.]+)\)?.*?driver: \(?'?([\d.]+)",
-        "the workers run Python {1} and the driver runs Python {2}: set PYSPARK_PYTHON to a Python {2} that is on "
-        "every worker",
+        "the workers run Python {1} and the driver runs Python {2}: set PYSPARK_PYTHON to a Python {2} "
+        "that is on every worker",
     ),
     _known(
         r"[Cc]annot run program \"([^\"]*python[^\"]*)\"",
@@ -60,7 +60,8 @@ _KNOWN = (
     ),
     _known(
         r"KAFKA_DATA_SOURCE_NOT_ENABLED",
-        'the Kafka connector of Spark is not installed: write .format("everlog"), which takes the same options',
+        'the Kafka connector of Spark is not installed: write .format("everlog"), which takes the same '
+        "options",
     ),
     _known(
         r"\[DATA_SOURCE_NOT_FOUND\][^\n]*\b(everlog(?:_table)?)\b",
@@ -73,12 +74,13 @@ _KNOWN = (
     ),
     _known(
         r"java\.lang\.OutOfMemoryError",
-        "Spark ran out of memory: give it more with -c spark.driver.memory=4g, and spark.executor.memory on a "
-        "cluster",
+        "Spark ran out of memory: give it more with -c spark.driver.memory=4g, and spark.executor.memory on "
+        "a cluster",
     ),
 )
 
-_OWN = re.compile(r"^\s*(?:[\w.]+Exception: )?everlog\.[\w.]+\.(\w+): (.+)$", re.MULTILINE)
+# `everlog.model.errors.Refused: no topic 'x'`, alone, at the end of a Python trace or in a sentence of Spark.
+_OWN = re.compile(r"(?<![\w./])everlog(?:\.\w+)+\.[A-Z]\w*: (.+?)(?=\s*(?:SQLSTATE: |$))", re.MULTILINE)
 _PYTHON = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Warning|Interrupt)): (.+)$", re.MULTILINE)
 _CONDITION = re.compile(
     r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.+?)(?:\s*SQLSTATE:|\n\n|\n\tat |\Z)", re.DOTALL
@@ -114,7 +116,7 @@ def explain_text(text: str) -> str | None:
     """The same for the text of a failure, such as an event of a pipeline or lines of a log."""
     if own := _OWN.findall(text):
         # The innermost exception of a Python trace comes first: later ones were raised while handling it.
-        return _one_line(str(own[0][1]))
+        return _one_line(str(own[0]))
     for known in _KNOWN:
         if found := known.sign.search(text):
             return _one_line(known.meaning.format(text, *(part or "" for part in found.groups())))
