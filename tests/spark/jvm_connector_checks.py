@@ -93,18 +93,17 @@ def batch_read(place: Place, name: str) -> Any:
         producer.send(topic, None, key=b"gone", partition=1, timestamp=2_000)
         producer.send(topic, b"three", partition=1, timestamp=3_000)
     rows: list[Any] = place.read(topic, includeHeaders="true").orderBy("timestamp").collect()
+    return [_record(row, topic) for row in rows]
+
+
+def _record(row: Any, topic: str) -> list[Any]:
+    headers: list[Any] = row.headers or []
+    place = [row.topic == topic, row.partition, row.offset, row.timestamp.timestamp(), row.timestampType]
     return [
-        [
-            _text(row.key),
-            _text(row.value),
-            row.topic == topic,
-            row.partition,
-            row.offset,
-            row.timestamp.timestamp(),
-            row.timestampType,
-            [[header.key, _text(header.value)] for header in row.headers or []],
-        ]
-        for row in rows
+        _text(row.key),
+        _text(row.value),
+        *place,
+        [[header.key, _text(header.value)] for header in headers],
     ]
 
 

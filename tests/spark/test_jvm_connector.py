@@ -13,7 +13,13 @@ import pytest
 from tests.apache_kafka import Unavailable
 from tests.spark_kafka import connector_jars
 
-pytestmark = [pytest.mark.spark, pytest.mark.e2e, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(600),  # The first test waits for a session of Spark and all checks.
+]
 
 Saw = dict[str, Any]
 
@@ -29,7 +35,7 @@ def found(everlog_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> d
         [sys.executable, "-m", "tests.spark.jvm_connector_checks", everlog_bootstrap, str(folder)],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=540,
     )
     assert (folder / "found.json").exists(), f"ended with {done.returncode}:\n{done.stderr[-4000:]}"
     outcome: dict[str, Saw] = json.loads((folder / "found.json").read_text())

@@ -1,0 +1,151 @@
+"""A session of Spark with its own connector beside ours, a broker, and the data that jobs read."""
+
+import itertools
+import shutil
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.apache_kafka import Unavailable
+from tests.spark_kafka import connector_jars
+
+import everlog
+from bench.spark.cost import job_cpu_s
+from bench.spark.jobs import Job
+from everlog.spark.session import session
+
+PARTITIONS = 4
+_TOPIC_CONFIGS = {"file.delete.delay.ms": "0"}
+_numbers = itertools.count(1)
+
+
+class Place:
+    """Where jobs run. pyspark is typed in part only, so `Any` for what is Spark's."""
+
+    def __init__(self, bootstrap: str, folder: Path, settings: dict[str, str]) -> None:
+        self.bootstrap = bootstrap
+        self.folder = folder
+        found = connector_jars()
+        self.jvm_reason = found.reason if isinstance(found, Unavailable) else None
+        """Why Spark's own connector cannot be had here, if so."""
+        jars = {} if isinstance(found, Unavailable) else {"spark.jars": ",".join(str(jar) for jar in found)}
+        self.spark: Any = session(
+            "bench",
+            master="local[2]",
+            settings={
+                "spark.ui.enabled": "false",
+                "spark.driver.memory": "3g",
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.sql.shuffle.partitions": "2",
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                "spark.local.dir": str(folder / "local"),
+                **jars,
+                **settings,
+            },
+        )
+        self.spark.sparkContext.setLogLevel("ERROR")
+        context: Any = self.spark.sparkContext
+        self._jvm: int = context._gateway.proc.pid
+
+    def cpu_s(self) -> float:
+        """CPU seconds that the session has used so far, in all of its processes."""
+        return job_cpu_s(self._jvm)
+
+    @property
+    def jvm(self) -> int:
+        """The process of the virtual machine; the Python workers descend from it."""
+        return self._jvm
+
+    @contextmanager
+    def topic(self) -> Generator[str]:
+        """A topic that is gone afterwards."""
+        name = f"spark-{next(_numbers)}"
+        with everlog.Admin(self.bootstrap) as admin:
+            admin.create_topics([everlog.NewTopic(name, PARTITIONS, configs=_TOPIC_CONFIGS)])
+            try:
+                yield name
+            finally:
+                admin.delete_topics([name])
+
+    def rows(self, count: int, size: int) -> Any:
+        """So many values of a size, made by Spark as they are needed, in as many tasks as there are cores."""
+        made = self.spark.range(0, count, 1, 4)
+        return made.selectExpr(f"cast(lpad(cast(id as string), {size}, '0') as binary) as value")
+
+    def fill(self, topic: str, count: int, size: int) -> None:
+        """Put values into a topic, and the same rows beside it as Parquet."""
+        self.write(Job("", "write", "everlog", "at_least_once"), topic, count, size)
+        self.frame(Job("", "read", "everlog"), topic).write.parquet(str(self._parquet(topic)))
+
+    def drop(self, topic: str) -> None:
+        """Remove what `fill` put beside a topic."""
+        shutil.rmtree(self._parquet(topic), ignore_errors=True)
+
+    def frame(self, job: Job, topic: str) -> Any:
+        """All of a topic that was filled, in the way of a job."""
+        if job.format == "parquet":
+            return self.spark.read.parquet(str(self._parquet(topic)))
+        reader = self.spark.read.format(job.format).option("subscribe", topic)
+        return reader.option("kafka.bootstrap.servers", self.bootstrap).load()
+
+    def read(self, job: Job, topic: str) -> None:
+        """Read all of it to nowhere."""
+        self.frame(job, topic).write.format("noop").mode("overwrite").save()
+
+    def write(self, job: Job, topic: str, count: int, size: int) -> None:
+        """Write rows to a topic in the way of a job; to nowhere if that is its format."""
+        writer = self.rows(count, size).write.format(job.format)
+        if job.format == "noop":
+            writer.mode("overwrite").save()
+            return
+        writer.options(**self._sink_options(job, topic)).mode("append").save()
+
+    @contextmanager
+    def query(self, job: Job, source: str, target: str) -> Generator[Any]:
+        """A running query from topic to topic; it is stopped at the end."""
+        checkpoint = self.folder / "checkpoints" / target
+        frame = (
+            self.spark.readStream.format(job.format)
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("subscribe", source)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+        writer = frame.select("value").writeStream.format(job.format)
+        writer = writer.options(**self._sink_options(job, target)).option(
+            "checkpointLocation", str(checkpoint)
+        )
+        query = writer.trigger(processingTime="0 seconds").start()
+        try:
+            yield query
+        finally:
+            query.stop()
+            shutil.rmtree(checkpoint, ignore_errors=True)
+
+    def count(self, topic: str) -> int:
+        """How many records of a topic are committed."""
+        with everlog.Consumer(
+            self.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.assign([(topic, partition.index) for partition in consumer.partitions_for(topic)])
+            total, deadline = 0, time.monotonic() + 2.0
+            while time.monotonic() < deadline:
+                batch = consumer.poll_arrow(0.5)
+                if batch is not None and batch.num_rows:
+                    total += batch.num_rows
+                    deadline = time.monotonic() + 2.0
+            return total
+
+    def close(self) -> None:
+        """End the session."""
+        self.spark.stop()
+
+    def _sink_options(self, job: Job, topic: str) -> dict[str, str]:
+        options = {"kafka.bootstrap.servers": self.bootstrap, "topic": topic}
+        return options | ({"deliveryGuarantee": job.guarantee} if job.guarantee else {})
+
+    def _parquet(self, topic: str) -> Path:
+        return self.folder / "parquet" / topic
