@@ -15,7 +15,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=200, help="how many processes to kill in all")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--source", choices=["files", "everlog"], default="everlog")
+    parser.add_argument(
+        "--source",
+        choices=["everlog", "files", "counted"],
+        default="everlog",
+        help="Spark reading a topic, Spark reading files, or the sink in processes without a JVM",
+    )
     parser.add_argument("--no-two-phase", action="store_true", help="a broker without two-phase commit")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="everlog-kills-"))

@@ -61,14 +61,17 @@ class Campaign:
         with Admin(self.broker.bootstrap) as admin:
             admin.create_topics([NewTopic("output", 3), NewTopic("input", 4)])
         self._input = folder / "input"
-        self._input.mkdir()
+        if source == "counted":
+            self._input.write_text("0")
+        else:
+            self._input.mkdir()
         (folder / "driver").mkdir()
         self.driver = Driver(
             folder / "driver",
             {
                 "bootstrap": self.broker.bootstrap,
                 "source": source,
-                "input": str(self._input) if source == "files" else "input",
+                "input": "input" if source == "everlog" else str(self._input),
                 "output": "output",
                 "group": "kills",
             },
@@ -99,10 +102,14 @@ class Campaign:
                 fresh = self._folder / f"{self._fed}.new"
                 fresh.write_text("\n".join(rows) + "\n")
                 fresh.rename(self._input / f"{self._fed:09}.txt")
-            else:
+            elif self._source == "everlog":
                 for row in rows:
                     self._producer.send("input", row.encode(), partition=self._fed // ROWS_PER_FILE % 4)
             self._fed += ROWS_PER_FILE
+        if self._source == "counted":
+            fresh = self._folder / "fed.new"
+            fresh.write_text(str(self._fed))
+            fresh.rename(self._input)
 
     def read(self) -> None:
         """Count what readers of committed records see."""
@@ -212,7 +219,7 @@ class Campaign:
         report.doubled = sorted(row for row, count in self._seen.items() if count != 1)
         with Admin(self.broker.bootstrap) as admin:
             report.left_open = [one.transactional_id for one in admin.list_transactions(states=["Ongoing"])]
-            if self._source != "files":
+            if self._source == "everlog":
                 report.lag = sum(entry.lag or 0 for entry in admin.group_lag("kills"))
         return report
 

@@ -37,11 +37,12 @@ class Broker(Everlog):
 
 
 class Driver:
-    """The Spark driver, its JVM and the Python processes of that."""
+    """The driver, of Spark or of `small_spark`, its JVM if it has one and its Python processes."""
 
     def __init__(self, folder: Path, config: dict[str, str]) -> None:
         self.folder = folder
         self._config = {**config, "folder": str(folder)}
+        self._module = "small_spark" if config["source"] == "counted" else "driver_process"
         self.steps = folder / "steps"
         self.steps.mkdir()
         self._process: subprocess.Popen[bytes] | None = None
@@ -53,7 +54,7 @@ class Driver:
         ready.unlink(missing_ok=True)
         with (self.folder / "driver.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.kills.driver_process", json.dumps(self._config)],
+                [sys.executable, "-m", f"tests.spark.kills.{self._module}", json.dumps(self._config)],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -71,7 +72,7 @@ class Driver:
     def pids(self) -> list[int]:
         """The driver: its JVM, and the Python program that has started it."""
         assert self._process is not None
-        return [self.jvm, self._process.pid]
+        return sorted({self.jvm, self._process.pid})
 
     def is_dead(self) -> bool:
         """Whether it was killed."""
