@@ -173,7 +173,7 @@ def test_a_commit_by_another_tool_does_not_make_the_table_forget(spec: TableSpec
 
         deltalake.write_deltalake(spec.location, foreign, mode="append")
     else:
-        table._store.load().native[0].append(foreign)  # pyright: ignore[reportPrivateUsage] -- pyiceberg's
+        table._store.load().native.table.append(foreign)  # pyright: ignore[reportPrivateUsage] -- pyiceberg's
 
     assert table.last_batch("q") == 3
     assert ids(table) == [0, 0]

@@ -5,7 +5,7 @@ delta-rs does not retry: a commit that others were quicker than fails, and is pl
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from importlib import import_module
 from typing import Any
@@ -74,12 +74,14 @@ class DeltaStore:
                 f"table {self._spec.name}: there is no Delta table at {self._spec.location}"
             ) from error
         schema = plain_schema(pa.schema(table.schema().to_arrow()))
-        files: list[DataFile] = []
+        return View(
+            str(table.version()), schema, self._state(table), lambda: self._list_files(table), native=table
+        )
+
+    def _list_files(self, table: Any) -> Iterator[DataFile]:
         for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
             values = {name: partition_text(action[f"partition.{name}"]) for name in self._spec.partition_by}
-            files.append(DataFile(action["path"], action["num_records"] or 0, action["size_bytes"], values))
-        files.sort(key=lambda file: file.path)
-        return View(str(table.version()), schema, self._state(table), tuple(files), table)
+            yield DataFile(action["path"], action["num_records"] or 0, action["size_bytes"], values)
 
     def _state(self, table: Any) -> State:
         # Commits of other tools have no state, so the newest that has one counts.

@@ -7,6 +7,7 @@ summary says which batch it was, and which offsets. pyiceberg does not retry: `c
 import json
 import pickle
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -26,6 +27,24 @@ STATE, OPERATION, WRITER, BATCH, OFFSETS = (
     f"everlog.{name}" for name in ("state", "operation", "writer", "batch", "offsets")
 )
 RETRIES = "commit.retry.num-retries"
+
+
+class _Scan:
+    """A table of pyiceberg, and its files once they are asked for: that reads all manifests."""
+
+    def __init__(self, table: Any, snapshot_id: int | None) -> None:
+        self.table = table
+        self._snapshot_id = snapshot_id
+
+    @cached_property
+    def tasks(self) -> dict[str, Any]:
+        return {
+            task.file.file_path: task for task in self.table.scan(snapshot_id=self._snapshot_id).plan_files()
+        }
+
+    def list_files(self) -> list[DataFile]:
+        specs = self.table.specs()
+        return [_data_file(task.file, specs[task.file.spec_id]) for task in self.tasks.values()]
 
 
 class IcebergStore:
@@ -123,11 +142,7 @@ class IcebergStore:
         chosen = None if version is None else int(version)
         if chosen is not None and table.snapshot_by_id(chosen) is None:
             raise NoSuchTable(f"table {self._spec.name}: there is no snapshot {version}, or not any more")
-        tasks = {task.file.file_path: task for task in table.scan(snapshot_id=chosen).plan_files()}
-        files = tuple(
-            _data_file(task.file, table.specs()[task.file.spec_id])
-            for _, task in sorted(tasks.items(), key=lambda item: item[0])
-        )
+        native = _Scan(table, chosen)
         snapshot = table.current_snapshot()
         if version is None:
             version = "0" if snapshot is None else str(snapshot.snapshot_id)
@@ -135,11 +150,11 @@ class IcebergStore:
         if chosen is not None:
             told = table.snapshot_by_id(chosen).summary.additional_properties
         state = State.load(told[STATE]) if STATE in told else State()
-        return View(version, plain_schema(table.schema().as_arrow()), state, files, (table, tasks))
+        return View(version, plain_schema(table.schema().as_arrow()), state, native.list_files, native=native)
 
     def evolve(self, view: View, schema: Schema) -> bool:
         """Add the columns in a transaction of its own."""
-        table, _ = view.native
+        table = view.native.table
         new = pa.schema([column for column in schema if column.name not in view.schema.names])
         try:
             with table.update_schema() as update:
@@ -150,7 +165,7 @@ class IcebergStore:
 
     def write(self, view: View, rows: Iterable[Rows]) -> list[DataFile]:
         """Files as the table's partition spec wants them."""
-        table, _ = view.native
+        table = view.native.table
         written: list[DataFile] = []
         for piece in cut(rows, self._target):
             made = self._arrow._dataframe_to_data_files(table.metadata, piece, table.io)
@@ -159,10 +174,11 @@ class IcebergStore:
 
     def read(self, view: View, files: Sequence[DataFile], columns: Sequence[str] | None = None) -> Rows:
         """Read the files as a scan does, foreign delete files included."""
-        table, tasks = view.native
+        table = view.native.table
         schema = view.schema if columns is None else pa.schema([view.schema.field(name) for name in columns])
         if not files:
             return schema.empty_table()
+        tasks = view.native.tasks
         chosen = [
             tasks[file.path] if file.path in tasks else self._scanning.FileScanTask(pickle.loads(file.native))
             for file in files
@@ -174,7 +190,7 @@ class IcebergStore:
 
     def swap(self, view: View, change: Change) -> str | None:
         """One transaction: the files, the state, the summary."""
-        table, tasks = view.native
+        table = view.native.table
         summary = {OPERATION: change.operation, STATE: change.state.dump()}
         if change.writer is not None:
             summary |= {
@@ -190,7 +206,7 @@ class IcebergStore:
             for file in change.add:
                 update.append_data_file(pickle.loads(file.native))
             for file in change.remove:
-                update.delete_data_file(tasks[file.path].file)
+                update.delete_data_file(view.native.tasks[file.path].file)
             update.commit()
             made = transaction.commit_transaction()
         except (self._errors.CommitFailedException, self._locked):
@@ -208,7 +224,7 @@ class IcebergStore:
     def history(self) -> list[Commit]:
         """Snapshots that have not expired."""
         commits: list[Commit] = []
-        for snapshot in self.load().native[0].metadata.snapshots:
+        for snapshot in self.load().native.table.metadata.snapshots:
             told: Any = snapshot.summary.additional_properties if snapshot.summary is not None else {}
             batch: Any = told.get(BATCH)
             commits.append(
@@ -226,7 +242,7 @@ class IcebergStore:
     def forget(self, before_ms: int, keep: int) -> int:
         """Expire snapshots; branches and tags keep theirs."""
         for _ in range(20):
-            table = self.load().native[0]
+            table = self.load().native.table
             snapshots = sorted(table.metadata.snapshots, key=lambda each: each.sequence_number or 0)
             held = {ref.snapshot_id for ref in table.metadata.refs.values()}
             old = [
@@ -246,7 +262,7 @@ class IcebergStore:
     def needed(self, before_ms: int, keep: int) -> set[str]:
         """Data files, manifests and metadata that any snapshot of the table reaches."""
         view = self.load()
-        table = view.native[0]
+        table = view.native.table
         metadata = table.metadata
         paths = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
         paths |= {each.statistics_path for each in metadata.statistics}

@@ -10,6 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -61,8 +62,7 @@ class ParquetStore:
                     str(versions[-1]),
                     _load_schema(found["schema"]),
                     State.load(found["state"]),
-                    tuple(_load_file(each) for each in found["files"]),
-                    None,
+                    partial(_load_files, found["files"]),
                 )
             if version is not None:
                 raise NoSuchTable(f"table {self._spec.name}: there is no commit {version}, or not any more")
@@ -212,5 +212,5 @@ def _dump_file(file: DataFile) -> dict[str, Any]:
     }
 
 
-def _load_file(given: Mapping[str, Any]) -> DataFile:
-    return DataFile(given["path"], given["rows"], given["bytes"], given["partition"])
+def _load_files(given: Iterable[Mapping[str, Any]]) -> list[DataFile]:
+    return [DataFile(each["path"], each["rows"], each["bytes"], each["partition"]) for each in given]

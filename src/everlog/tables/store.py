@@ -3,8 +3,9 @@
 A store keeps a set of files, a schema and our state, and replaces them as one, if nobody else did meanwhile.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from everlog.tables.arrow import Rows, Schema
@@ -15,7 +16,7 @@ from everlog.tables.staging import DataFile
 from everlog.tables.state import State
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """A table at one moment."""
 
@@ -23,9 +24,14 @@ class View:
     schema: Schema
     """In our plain types."""
     state: State
-    files: tuple[DataFile, ...]
-    native: Any
+    list_files: Callable[[], Iterable[DataFile]]
+    native: Any = None
     """What the store needs to go on from here."""
+
+    @cached_property
+    def files(self) -> tuple[DataFile, ...]:
+        """The files that hold the rows. Listed when asked for: to append, nobody needs them."""
+        return tuple(sorted(self.list_files(), key=lambda file: file.path))
 
 
 @dataclass(frozen=True, slots=True)
