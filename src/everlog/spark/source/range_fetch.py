@@ -43,6 +43,8 @@ class RangeFetch:
         )
         self._plan = self._planned(wanted.start)
         self._times_missing = 0
+        self._trouble: EverlogError | None = None
+        """Why the last try brought nothing, if it failed."""
 
     def __iter__(self) -> Iterator[Chunk]:
         """The batches of the range in order; DataLost, TimedOut and what else keeps it from being read."""
@@ -70,21 +72,23 @@ class RangeFetch:
         loop = asyncio.get_running_loop()
         backoff = self._link.backoff()
         deadline = loop.time() + self._patience_s
-        trouble: EverlogError | None = None
         while not self._plan.finished:
             position = self._plan.positions[self._place]
             try:
                 chunks, fresh = await self._fetch_once()
-                trouble = None
+                self._trouble = None
             except Refused as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
-                await self._find_way_on(position)
-                continue
+                if await self._find_way_on(position):
+                    continue
+                # The leader did not know of it a moment ago and does now, as after an election.
+                await self._link.pause(backoff, deadline)
+                chunks, fresh, self._trouble = [], True, error
             except EverlogError as error:
                 if not error.retriable:
                     raise
-                chunks, fresh, trouble = [], False, error
+                chunks, fresh, self._trouble = [], False, error
             if chunks:
                 return chunks
             if self._plan.positions[self._place] > position:
@@ -94,7 +98,7 @@ class RangeFetch:
             if not fresh and await self._is_deleted(backoff, deadline):
                 break
             if loop.time() >= deadline:
-                raise TimedOut(self._late(position, trouble))
+                raise TimedOut(self._late(position))
         return []
 
     async def _fetch_once(self) -> tuple[list[Chunk], bool]:
@@ -125,6 +129,7 @@ class RangeFetch:
         except EverlogError as error:
             if not error.retriable:
                 raise
+            self._trouble = error
             return False
         topic = view.topics[self._place.topic]
         if topic.error.retriable and topic.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -143,8 +148,11 @@ class RangeFetch:
         )
         return True
 
-    async def _find_way_on(self, position: int) -> None:
-        """The log does not have the offset to read next: see what it has, and go on there or nowhere."""
+    async def _find_way_on(self, position: int) -> bool:
+        """The log does not have the offset to read next: see what it has, and go on there or nowhere.
+
+        False if it has the offset after all.
+        """
         places = [self._place]
         starts = await list_offsets(self._link, dict.fromkeys(places, EARLIEST))
         ends = await list_offsets(self._link, dict.fromkeys(places, LATEST))
@@ -158,19 +166,22 @@ class RangeFetch:
                 f"the log starts at {log_start}"
             )
             self._plan = self._planned(gone)
-        elif position > log_end:
+            return True
+        if position > log_end:
             self._lost(
                 f"offsets {position} to {end - 1} of {self._place} do not exist: the log ends at {log_end}, "
                 "so it was cut or its topic made anew"
             )
             self._plan = self._planned(end)
+            return True
+        return False
 
     def _lost(self, what: str) -> None:
         if self._fail:
             raise DataLost(what)
 
-    def _late(self, position: int, trouble: EverlogError | None) -> str:
-        reason = f": {trouble}" if trouble is not None else ""
+    def _late(self, position: int) -> str:
+        reason = f": {self._trouble}" if self._trouble is not None else ""
         return (
             f"offset {position} of {self._place}, which is below the end {self._range.end} of what was to be "
             f"read, did not come within {self._patience_s:g} s{reason}. If an open transaction is in the way "
