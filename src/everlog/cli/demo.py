@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 VOLUME_GROUP = "shop-volume"
 LIVE_SECONDS = 15.0
-PATIENCE_SECONDS = 180.0
+PATIENCE_SECONDS = 300.0
 FLOWS = 2
 
 
@@ -60,11 +60,10 @@ def main(*, count: int, keep: bool, without_spark: bool, as_json: bool) -> None:
         view.say()
     except (EverlogError, OSError) as error:
         view.close()
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {error}; what it left, with all logs, is in {directory}", err=True)
         sys.exit(1)
-    finally:
-        view.close()
-        shutil.rmtree(directory, ignore_errors=True)
+    view.close()
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _run(demo: "Demo", count: int, *, keep: bool, alone: bool, as_json: bool) -> None:
@@ -203,7 +202,7 @@ class Demo:
         view.heading("Order volume of each minute, as it comes out of topic order-volume")
 
         def step() -> bool:
-            for name, minute in volume.poll(0.2):
+            for name, minute in sorted(volume.poll(0.2), key=lambda came: came[0]):
                 view.say(minute_line(name, minute, largest))
             lag = pipeline.tally.lag
             view.status(

@@ -20,6 +20,7 @@ from pyspark.pipelines.graph_element_registry import (
 from pyspark.pipelines.output import Output, Sink, StreamingTable
 
 import everlog
+from everlog.cli.pipeline_seed import seed_project
 from everlog.pipelines.project import STORAGE_KEY, Project
 from everlog.pipelines.scaffold import create_project
 from everlog.pipelines.streams import take_declared
@@ -73,7 +74,7 @@ class Templated:
         for key, value in given.items():
             self.spark.conf.set(key, value)
 
-    def run(self, **settings: str) -> None:
+    def run(self, *only: str, **settings: str) -> None:
         """All that is there, once: declared flows, then streams. `a__b="c"` stands for `-c a.b=c`."""
         self.configure(**settings)
         registry = Declared()
@@ -81,8 +82,12 @@ class Templated:
             for path in self.project.declared_files():
                 runpy.run_path(str(path), {"spark": self.spark})
         for flow in registry.flows:
+            if only and flow.name not in only:
+                continue
             self._finish(flow.name, self._writer(registry.outputs[flow.target], flow.func()))
         for one in self.streams():
+            if only and one.name not in only:
+                continue
             self._finish(one.name, one.declare())
 
     def streams(self) -> list[Any]:
@@ -125,21 +130,8 @@ class Templated:
 def templated(spark: Any, cluster: everlog.Cluster, folder: Path, template: str) -> Templated:
     """A project of a template with its topics and its data."""
     project = create_project(folder / template, template)
-    made = Templated(spark, project, cluster.bootstrap_servers)
-    seed(made)
-    return made
-
-
-def seed(made: Templated) -> None:
-    """What `everlog pipeline seed` does."""
-    with everlog.Admin(made.bootstrap) as admin:
-        admin.create_topics(
-            everlog.NewTopic(topic.name, topic.partitions, configs=topic.configs)
-            for topic in made.project.topics
-        )
-    for topic in made.project.topics:
-        if topic.data is not None:
-            produce(made.bootstrap, topic.name, map(json.loads, topic.data.read_text().splitlines()))
+    seed_project(project, cluster.bootstrap_servers)
+    return Templated(spark, project, cluster.bootstrap_servers)
 
 
 def produce(bootstrap: str, topic: str, records: Iterable[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Every template from its data to what its README promises, with the real source and sink on a real cluster."""
+"""Every template from its data to what its README promises, with real source and sink on a real cluster."""
 
 import json
 import subprocess
@@ -73,16 +73,23 @@ def test_orders_meet_their_payments_and_their_customers(
     produce(
         made.bootstrap,
         "orders",
-        [{"value": {"order_id": "o-0100", "customer": "c-012", "total_cents": 1, "at": "2026-01-15T15:00:00Z"}}],
+        [
+            {
+                "value": {
+                    "order_id": "o-0100",
+                    "customer": "c-012",
+                    "total_cents": 1,
+                    "at": "2026-01-15T15:00:00Z",
+                }
+            }
+        ],
     )
-    made.run()
+    made.run("enriched")
     newest = [json.loads(record.value or b"") for record in read(made.bootstrap, "orders-enriched")][-1]
     assert (newest["order_id"], newest["name"], newest["tier"]) == ("o-0100", "Lena", "gold")
 
 
-def test_a_changelog_becomes_the_current_state(
-    spark: Any, cluster: everlog.Cluster, tmp_path: Path
-) -> None:
+def test_a_changelog_becomes_the_current_state(spark: Any, cluster: everlog.Cluster, tmp_path: Path) -> None:
     made = templated(spark, cluster, tmp_path, "cdc")
     made.run()
 
@@ -141,7 +148,6 @@ def test_each_metric_has_a_partition_and_a_directory(
 ) -> None:
     made = templated(spark, cluster, tmp_path, "metrics")
     made.run()
-    made.run()
 
     assert_holds(made.bootstrap, "metrics-by-name", made.expected("metrics-by-name"))
     places: dict[bytes | None, set[int]] = {}
@@ -183,9 +189,7 @@ def test_a_mirror_is_the_same_but_for_its_offsets(
             assert there[record.partition, answer.offset] == whole(record)
 
 
-def test_history_is_replayed_beside_a_live_job(
-    spark: Any, cluster: everlog.Cluster, tmp_path: Path
-) -> None:
+def test_history_is_replayed_beside_a_live_job(spark: Any, cluster: everlog.Cluster, tmp_path: Path) -> None:
     made = templated(spark, cluster, tmp_path, "backfill")
     made.configure()
     live, backfill = made.streams()
@@ -197,7 +201,7 @@ def test_history_is_replayed_beside_a_live_job(
         .start()
     )
     try:
-        new = [
+        new: list[dict[str, Any]] = [
             {"key": f"c-{number}", "value": {"order_id": f"n-{number:04d}", "total_cents": 700}}
             for number in range(20)
         ]
@@ -211,7 +215,13 @@ def test_history_is_replayed_beside_a_live_job(
         )
         assert history.awaitTermination(120)
         query.processAllAvailable()
-        scores = [{"key": one["value"]["order_id"], "value": {"order_id": one["value"]["order_id"], "score": "small"}} for one in new]
+        scores = [
+            {
+                "key": one["value"]["order_id"],
+                "value": {"order_id": one["value"]["order_id"], "score": "small"},
+            }
+            for one in new
+        ]
         assert_holds(made.bootstrap, "order-scores", [*made.expected("order-scores"), *scores])
         assert lag_of(made.bootstrap, "scores-live") == 0
         assert lag_of(made.bootstrap, "scores-backfill") == 0
@@ -229,5 +239,5 @@ def test_every_template_says_what_it_is() -> None:
         assert template.title
         assert len(template.title) <= 60
         assert all(f"`{topic}`" in text for topic in template.topics), template.name
-        for line in ("everlog pipeline init", "everlog pipeline seed", "everlog pipeline run"):
+        for line in ("everlog pipeline seed", "everlog pipeline run"):
             assert line in text, (template.name, line)
