@@ -22,6 +22,7 @@ COMMANDS = {
         "everlog.cli.dead_letters", "dead_letters", "List records that failed, and send them back."
     ),
     "mirror": Lazy("everlog.cli.mirror", "mirror", "Move groups to a mirror on another cluster."),
+    "table": Lazy("everlog.cli.table", "table", "Keep topics as lake tables: declare, run, look, compact."),
     "config": Lazy("everlog.cli.config", "config", "Describe and change settings of topics and brokers."),
     "cluster": Lazy("everlog.cli.cluster", "cluster", "Look at the brokers of a cluster."),
     "log": Lazy("everlog.cli.log", "log", "Look into the files of a log on disk, and check them."),
