@@ -12,11 +12,11 @@ import signal
 import sys
 import time
 import uuid
+from collections.abc import Callable
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
-
-import pyarrow  # Once, before the processes are made.
 
 from everlog.spark.sink.driver import abort_stream_batch, commit_stream_batch
 from everlog.spark.sink.options import SinkOptions
@@ -26,6 +26,7 @@ from everlog.spark.sink.task import TaskOutcome, write_rows
 TASKS = 2
 ATTEMPTS = 4
 ROWS_PER_BATCH = 80
+pa: Any = import_module("pyarrow")  # Once, before the processes are made.
 _forks: Any = multiprocessing.get_context("fork")
 
 
@@ -80,10 +81,7 @@ def _serve(far: Connection, near: Connection) -> None:
         except EOFError:
             os._exit(0)  # The driver is gone; whatever is open stays so, as with a process of Spark's.
         try:
-            result = {"task": _task, "commit": commit_stream_batch, "abort": abort_stream_batch}[what](
-                *arguments
-            )
-            far.send((True, result))
+            far.send((True, _WORK[what](*arguments)))
         except OSError:
             os._exit(1)
         except Exception as error:  # noqa: BLE001  # it is the driver that fails
@@ -92,8 +90,15 @@ def _serve(far: Connection, near: Connection) -> None:
 
 def _task(options: SinkOptions, place: BatchPlace, rows: list[str]) -> TaskOutcome:
     halves = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
-    batches = [pyarrow.record_batch({"value": pyarrow.array(half, pyarrow.string())}) for half in halves]
+    batches = [pa.record_batch({"value": pa.array(half, pa.string())}) for half in halves]
     return write_rows(options, place, ["value"], batches)
+
+
+_WORK: dict[str, Callable[..., object]] = {
+    "task": _task,
+    "commit": commit_stream_batch,
+    "abort": abort_stream_batch,
+}
 
 
 class SmallDriver:

@@ -36,7 +36,9 @@ from everlog.spark.sink.steps import reached
 
 _log = logging.getLogger(__name__)
 
-_DECISION_TIMEOUT_MS = 30_000
+_DECISION_TIMEOUT_MS = 20_000
+_GLANCE_MS = 3_000
+"""How long an abort waits to learn of a decision; the next batch aborts what it leaves."""
 _MARGIN_MS = 60_000
 """What a transaction without two-phase commit must have left of its time-out when it is decided upon."""
 
@@ -103,7 +105,7 @@ class Decider:
             case ShutOutOthers():
                 return self._shut_out_others()
             case ReadDecision():
-                return last_decision(self._admin, self._options, self._query)
+                return self._glance()
             case Hold(transactions):
                 return self._hold(transactions)
             case FindOpen():
@@ -144,6 +146,12 @@ class Decider:
         # Only now: what another has decided before it was shut out is there to be read.
         self._last = last_decision(self._admin, self._options, self._query)
         return self._last
+
+    def _glance(self) -> Decision | None:
+        with Admin(
+            self._options.bootstrap_servers, **{**self._options.admin, "default_api_timeout_ms": _GLANCE_MS}
+        ) as admin:
+            return last_decision(admin, self._options, self._query)
 
     # Transactions of tasks.
 

@@ -42,14 +42,14 @@ def create_decisions(admin: Admin) -> None:
 
 
 def decided_batch(admin: Admin, query: str) -> int | None:
-    """The last batch of a query that is decided, by its group's offset alone; None if none is known."""
-    found = _pointer(admin, query)
+    """The last batch of a query that is known to be decided; a decision under way is not waited for."""
+    found = _pointer(admin, query, stable=False)
     return None if found is None else found[1]
 
 
 def last_decision(admin: Admin, options: SinkOptions, query: str) -> Decision | None:
-    """The last decision of a query; one that is being made is waited for."""
-    found = _pointer(admin, query)
+    """The last decision of a query; one that is being made is waited for, TimedOut if for too long."""
+    found = _pointer(admin, query, stable=True)
     if found is None:
         return _search(options, query)
     place, _, offset = found
@@ -89,9 +89,9 @@ def write_decision(
     producer.commit_transaction()
 
 
-def _pointer(admin: Admin, query: str) -> tuple[TopicPartition, int, int] | None:
+def _pointer(admin: Admin, query: str, *, stable: bool) -> tuple[TopicPartition, int, int] | None:
     """Partition, batch and offset of the last decision."""
-    offsets = admin.list_group_offsets(pointer_group(query), require_stable=True)
+    offsets = admin.list_group_offsets(pointer_group(query), require_stable=stable)
     found = [
         (place, int(cast("dict[str, Any]", json.loads(entry.metadata))["batch"]), entry.offset)
         for place, entry in offsets.items()

@@ -11,6 +11,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from everlog.client.core.errors import TimedOut
 from everlog.client.core.txn.prepared import PreparedTransaction
 from everlog.spark.sink.errors import SinkFailed
 
@@ -72,7 +73,7 @@ class ShutOutOthers:
 
 @dataclass(frozen=True, slots=True)
 class ReadDecision:
-    """Sent back: the query's last decision, or None; one that is being made is waited for."""
+    """Sent back: the query's last decision, or None. Throws in `TimedOut` if one is being made for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,10 @@ def commit_at_once(written: Sequence[PreparedTransaction]) -> Steps:
 def abort_batch(batch: int, written: Sequence[PreparedTransaction]) -> Steps:
     """Abort what tasks of a failed batch have finished, unless it was decided before it failed."""
     # Nobody is shut out: a driver that was replaced comes here as well, and its successor is at work.
-    last: Decision | None = yield ReadDecision()
+    try:
+        last: Decision | None = yield ReadDecision()
+    except TimedOut:
+        return  # A committer died over its decision. The next batch finds and aborts what is left.
     if last is None or last.batch < batch:
         yield Abort(tuple(written))
 

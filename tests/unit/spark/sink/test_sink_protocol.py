@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from everlog.client.core.errors import TimedOut
 from everlog.client.core.txn.prepared import PreparedTransaction
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.protocol import (
@@ -202,6 +203,7 @@ def test_a_decision_that_tasks_have_seen_and_the_driver_does_not_is_an_error() -
 def test_an_abort_spares_what_was_decided() -> None:
     assert steps_of(abort_batch(3, [A]), {ReadDecision: Decision(3, (A,))}) == [ReadDecision()]
     assert steps_of(abort_batch(3, [A]), {ReadDecision: Decision(2, ())}) == [ReadDecision(), Abort((A,))]
+    assert steps_of(abort_batch(3, [A]), {ReadDecision: TimedOut("under way")}) == [ReadDecision()]
 
 
 def test_a_write_without_a_name_needs_no_decision() -> None:

@@ -1,0 +1,135 @@
+"""D2: DataFrames and streams of a real Spark written to topics, and what its users read when that fails."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everlog import Admin, Consumer, Producer, TopicPartition
+from everlog.client.sync.consumer import ConsumerRecord
+from tests.spark.conftest import NewTopic
+
+PATIENCE_S = 120.0
+
+
+def records(bootstrap: str, topic: str) -> list[ConsumerRecord]:
+    with Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+        places = [TopicPartition(topic, one.index) for one in consumer.partitions_for(topic)]
+        ends = consumer.end_offsets(*places)
+        consumer.assign(places)
+        found: list[ConsumerRecord] = []
+        while any(consumer.position(place) < ends[place] for place in places):
+            found += consumer.poll(PATIENCE_S)
+        return found
+
+
+def contents(bootstrap: str, topic: str) -> list[str]:
+    return sorted((record.value or b"").decode() for record in records(bootstrap, topic))
+
+
+def written(frame: Any, bootstrap: str, **options: str) -> Any:
+    made = frame.write.format("everlog").mode("append").option("kafka.bootstrap.servers", bootstrap)
+    return made.options(**options)
+
+
+def run_now(frame: Any, bootstrap: str, checkpoint: Path, **options: str) -> None:
+    query = (
+        frame.writeStream.format("everlog")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("checkpointLocation", str(checkpoint))
+        .options(**options)
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(PATIENCE_S)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_frame_is_written_with_all_its_columns(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, guarantee: str
+) -> None:
+    one, two = new_topic(3), new_topic(1)
+    headers = [("colour", b"red")]
+    frame = spark.createDataFrame(
+        [(b"k1", "a", one, 2, headers), (None, "b", two, None, None), (b"k1", None, one, 2, [])],
+        "key binary, value string, topic string, partition int, "
+        "headers array<struct<key:string,value:binary>>",
+    ).coalesce(1)
+
+    written(frame, everlog_bootstrap, deliveryGuarantee=guarantee).save()
+
+    found = [(record.partition, record.key, record.value) for record in records(everlog_bootstrap, one)]
+    assert found == [(2, b"k1", b"a"), (2, b"k1", None)]
+    assert list(records(everlog_bootstrap, one)[0].headers) == headers
+    assert contents(everlog_bootstrap, two) == ["b"]
+
+
+def test_a_write_with_a_name_is_done_once(spark: Any, everlog_bootstrap: str, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    frame = spark.range(100).selectExpr("cast(id AS string) AS value")
+    for _ in range(2):
+        written(frame, everlog_bootstrap, topic=topic, writeId=f"w-{topic}").save()
+    assert len(contents(everlog_bootstrap, topic)) == 100
+
+
+def test_a_stream_from_topic_to_topic_goes_on_from_its_checkpoint_and_shows_its_lag(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    source, sink = new_topic(2), new_topic(2)
+    group = f"g-{sink}"
+    frame = (
+        spark.readStream.format("everlog")
+        .option("kafka.bootstrap.servers", everlog_bootstrap)
+        .option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 40)
+        .load()
+        .selectExpr("key", "value")
+    )
+    sent: list[str] = []
+    for part in range(2):
+        with Producer(everlog_bootstrap) as producer:
+            for number in range(60):
+                sent.append(f"{part}-{number}")
+                producer.send(source, sent[-1].encode(), partition=number % 2)
+        run_now(frame, everlog_bootstrap, tmp_path / "checkpoint", topic=sink, commitGroup=group)
+        assert contents(everlog_bootstrap, sink) == sorted(sent)
+    with Admin(everlog_bootstrap) as admin:
+        assert [entry.lag for entry in admin.group_lag(group)] == [0, 0]
+        assert [
+            one for one in admin.list_transactions(states=["Ongoing"]) if "spark" in one.transactional_id
+        ] == []
+
+
+def failure(action: Any) -> str:
+    with pytest.raises(Exception) as caught:  # Spark has a type of its own for each way
+        action()
+    return str(caught.value)
+
+
+def test_what_a_user_gets_wrong_is_told_in_one_line(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic
+) -> None:
+    frame = spark.range(1).selectExpr("cast(id AS string) AS value")
+    topic = new_topic()
+    cases: Sequence[tuple[Any, str]] = [
+        (written(frame, everlog_bootstrap), "expected the option topic or a column 'topic'"),
+        (
+            written(frame.selectExpr("1 AS value"), everlog_bootstrap, topic=topic),
+            "column 'value' is of type int: expected string or binary",
+        ),
+        (
+            written(frame, everlog_bootstrap, topic=topic).mode("overwrite"),
+            "mode overwrite: a topic is only ever appended to",
+        ),
+        (
+            written(frame, everlog_bootstrap, topic=topic, deliveryGuarantee="never"),
+            "option deliveryGuarantee='never': expected exactly_once or at_least_once",
+        ),
+        (written(frame, "127.0.0.1:9", topic=topic), "127.0.0.1:9"),
+    ]
+    for writer, says in cases:
+        said = failure(writer.save)
+        assert says in said
+        assert "Traceback" not in said
