@@ -1,7 +1,9 @@
-"""`everlog pipeline` from nothing: made, seeded, run for ever on this machine, then once on a Spark cluster."""
+"""`everlog pipeline` from nothing: made, seeded, run for ever on this machine, then on a Spark cluster."""
 
+import importlib
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -12,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset
 import pytest
 
 import everlog
+from everlog.pipelines.scaffold import TEMPLATES
 from tests.pipelines.templates.templated import read
 from tests.spark.standalone import NoRoom, standalone_cluster
 
@@ -77,8 +79,10 @@ class Shop:
 
     def revenue(self) -> int:
         """Orders that the view `revenue` counts."""
-        table: Any = pyarrow.dataset.dataset(self.root / "storage" / "warehouse" / "revenue")
-        return int(sum(table.to_table().column("orders").to_pylist()))
+        # pyarrow is not typed.
+        datasets: Any = importlib.import_module("pyarrow.dataset")
+        table = datasets.dataset(self.root / "storage" / "warehouse" / "revenue", format="parquet").to_table()
+        return int(sum(table.column("orders").to_pylist()))
 
 
 def wait_until(what: str, holds: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
@@ -185,10 +189,6 @@ def _at_the_end(shop: Shop, records: int) -> bool:
 
 def _large() -> int:
     """Orders of one seeding that are large, by the template's own data and setting."""
-    import runpy
-
-    from everlog.pipelines.scaffold import TEMPLATES
-
     made = runpy.run_path(str(TEMPLATES / "starter" / "data" / "orders.py"))["records"](COUNT)
     return sum(record["value"]["total"] >= 100 for record in made)
 

@@ -28,7 +28,7 @@ class RunView:
         self._tally = tally
         self._quiet = quiet
         self._terminal = sys.stderr.isatty() if terminal is None else terminal
-        self._began = time.monotonic()
+        self.began = time.monotonic()
         self._drawn_at = 0.0
         self._phase = ""
         self.stopping = False
@@ -57,7 +57,7 @@ class RunView:
 
     def line(self, now: float) -> str:
         """The state of the run in a line: `12s  running  orders 52,000 rows 18,200/s lag 3,100`."""
-        facts = [span_text(int((now - self._began) * 1000)), self._tally.phase]
+        facts = [span_text(int((now - self.began) * 1000)), self._tally.phase]
         if self._tally.passes > 1:
             facts.append(f"pass {self._tally.passes}")
         facts += [_flow_text(flow) for flow in self._tally.flows.values() if flow.batches]

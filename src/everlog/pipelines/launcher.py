@@ -41,6 +41,8 @@ class RunProcess:
             os.close(writing)
             if not isinstance(output, int):
                 output.close()
+        self.pid = self._process.pid
+        """Of the process, and of the group that all of the run is in."""
         self._events = os.fdopen(reading, "r")
         self._log = log
         self._tell(job.line() + "\n")

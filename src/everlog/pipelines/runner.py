@@ -78,7 +78,7 @@ class Run:
         listen(self._spark, self._tell)
         self._tell(PhaseBegan("reading the project"))
         streams = load_streams(self._project, self._spark)
-        declared, chosen = self._choose(streams)
+        declared, chosen = choose(self._job, streams, declared=bool(self._project.declared_files()))
         self._queries = StreamQueries(self._spark, self._project, self._tell)
         if self._job.dry:
             self._queries.check(streams)
@@ -158,19 +158,22 @@ class Run:
         if self._stopping.wait(seconds):
             raise _Stopped
 
-    def _choose(self, streams: list[Stream]) -> tuple[Refresh | None, list[Stream]]:
-        """What declared flows are to do, None for nothing, and the streams to start."""
-        names = {stream.name for stream in streams}
-        only = [name for name in self._job.only if name not in names]
-        full = [name for name in self._job.full if name not in names]
-        asked = {*self._job.only, *self._job.full}
-        chosen = [stream for stream in streams if not asked or stream.name in asked]
-        anything = bool(self._project.declared_files()) and (not asked or bool(only or full))
-        refresh = Refresh(only, full, self._job.full_all, self._job.dry)
-        return refresh if anything else None, chosen
-
     def _anew(self, streams: list[Stream]) -> set[str]:
         return {stream.name for stream in streams if self._job.full_all or stream.name in self._job.full}
+
+
+def choose(job: Job, streams: list[Stream], *, declared: bool) -> tuple[Refresh | None, list[Stream]]:
+    """What declared flows are to do, None for nothing, and the streams to start.
+
+    A name on the command line that is no stream's is taken for a declared flow's; Spark says so if it is not.
+    """
+    names = {stream.name for stream in streams}
+    only = [name for name in job.only if name not in names]
+    full = [name for name in job.full if name not in names]
+    asked = {*job.only, *job.full}
+    chosen = [stream for stream in streams if not asked or stream.name in asked]
+    anything = declared and (not asked or bool(only or full))
+    return Refresh(only, full, job.full_all, job.dry) if anything else None, chosen
 
 
 def main() -> None:
