@@ -9,7 +9,7 @@ import pytest
 
 from everlog.model.topics import TopicPartition
 from everlog.tables import directory as directories
-from everlog.tables import table as tables
+from everlog.tables import steps
 from everlog.tables.errors import NoSuchTable, SchemaConflict, StagedLost
 from everlog.tables.offsets import OffsetRanges
 from everlog.tables.results import Already, Committed
@@ -115,11 +115,11 @@ def test_two_that_commit_the_same_batch_make_one_commit(spec: TableSpec) -> None
             made.append(Committed("", 0))
             made[0] = rival.commit("query", 0, [others])
 
-    tables.steps.observer = interfere
+    steps.observer = interfere
     try:
         late = table.commit("query", 0, [staged])
     finally:
-        tables.steps.observer = None
+        steps.observer = None
 
     assert isinstance(made[0], Committed)
     assert late == Already(0)

@@ -20,7 +20,7 @@ from everlog.client.core.dead_letters import read_dead_letter
 from everlog.tables.spec import FORMATS, TableSpec
 from everlog.tables.table import Table, open_table
 from tests.tables import crash_child
-from tests.tables.builders import a_spec, ids, order, state
+from tests.tables.builders import a_spec, ids, order, records, state
 from tests.tables.crash_child import BATCH, dumped, log_of
 
 KILLS = int(os.environ.get("EVERLOG_TABLE_KILLS", "0"))
@@ -84,7 +84,7 @@ def plan(format_: str, mode: str) -> list[tuple[str | None, int]]:
         place = FORMATS.index(format_) * 2 + (mode == "upsert")
         chosen = [steps[(place + n * 3) % len(steps)] for n in range(2)]
         return [*((step, 2) for step in chosen), (None, 0)]
-    every = [(step, chance.randint(1, 4)) for step in steps]
+    every: list[tuple[str | None, int]] = [(step, chance.randint(1, 4)) for step in steps]
     while len(every) < KILLS:
         every.append((None, 0) if chance.random() < 0.34 else (chance.choice(steps), chance.randint(1, 4)))
     return every
@@ -189,13 +189,13 @@ def test_a_killed_way_back_sends_each_row_once(
     spec = a_spec(tmp_path, name=f"back-{topic}", bootstrap=everlog_bootstrap)
     table = open_table(spec)
     for batch in range(8):
-        staged = table.stage([crash_child.records(log_of(batch * 4 + n, "append")) for n in range(4)])
+        staged = table.stage([records(log_of(batch * 4 + n, "append")) for n in range(4)])
         table.commit("q", batch, [staged])
     for step in ("back-sent", "back-committed"):
         assert run_child(crash_child.run_back, spec, step, 2, topic) == -9
         # The table goes on meanwhile; the commit that was begun is finished first.
         batch = (table.last_batch("q") or 0) + 1
-        table.commit("q", batch, [table.stage([crash_child.records(log_of(batch * 4, "append"))])])
+        table.commit("q", batch, [table.stage([records(log_of(batch * 4, "append"))])])
 
     for _ in range(2):
         assert run_child(crash_child.run_back, spec, None, 0, topic) == 0

@@ -118,12 +118,12 @@ def test_any_order_of_batches_gives_the_state_that_the_log_gives(table: Table) -
         for offset in range(80)
     ]
     expected: dict[bytes, int] = {}
-    for offset, key, value in log:
-        assert key is not None
+    for offset, changed, value in log:
+        assert changed is not None
         if value is None:
-            expected.pop(key, None)
+            expected.pop(changed, None)
         else:
-            expected[key] = offset
+            expected[changed] = offset
     cuts = sorted(chance.sample(range(1, 80), 9))
     batches = [log[start:end] for start, end in zip([0, *cuts], [*cuts, 80], strict=True)]
     order_of_batches = [*range(10), *chance.sample(range(10), 4)]
