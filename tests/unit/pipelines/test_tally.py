@@ -1,3 +1,5 @@
+from typing import Any
+
 from everlog.pipelines.declared import flow_change
 from everlog.pipelines.events import (
     BatchDone,
@@ -97,6 +99,12 @@ def test_a_querys_report_becomes_a_batch_with_its_lag() -> None:
 
 
 def test_a_report_that_nothing_was_to_do_is_no_batch() -> None:
-    report = {"id": "1", "batchId": 4, "numInputRows": 0, "durationMs": {"latestOffset": 1}, "sources": []}
+    report: dict[str, Any] = {
+        "id": "1",
+        "batchId": 4,
+        "numInputRows": 0,
+        "durationMs": {"latestOffset": 1},
+        "sources": [],
+    }
 
     assert batch_of(report) is None
