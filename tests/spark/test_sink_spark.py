@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from everlog import Admin, Consumer, Producer, TopicPartition
-from everlog.client.sync.consumer import ConsumerRecord
+from everlog import Admin, Consumer, ConsumerRecord, Producer, TopicPartition
 from tests.spark.conftest import NewTopic
 
 PATIENCE_S = 120.0

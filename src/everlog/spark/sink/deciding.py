@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self, assert_never
+from typing import Any, Self, assert_never
 
 from everlog.client.core.admin.outcomes import ItemsRefused
 from everlog.client.core.admin.transactions import ONGOING
@@ -14,9 +14,9 @@ from everlog.client.sync.admin import Admin
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.model.topics import TopicPartition
-from everlog.spark.sink.decisions import create_decisions, last_decision, write_decision
+from everlog.spark.sink.decisions import create_decisions, decision_place, last_decision, write_decision
 from everlog.spark.sink.errors import SinkFailed
-from everlog.spark.sink.names import decider_id, transactional_id_prefix
+from everlog.spark.sink.names import DECISIONS, decider_id, transactional_id_prefix
 from everlog.spark.sink.options import SinkOptions
 from everlog.spark.sink.protocol import (
     Abort,
@@ -55,6 +55,8 @@ class Decider:
         self._producer: Producer | None = None
         self._last: Decision | None = None
         """The last decision, while `_producer` is there: nobody else can have decided since."""
+        self._place = TopicPartition(DECISIONS, 0)
+        """Where its decisions go, while `_producer` is there."""
         self._can_hold = True
         self._keep = keep
 
@@ -108,12 +110,17 @@ class Decider:
                 return self._glance()
             case Hold(transactions):
                 return self._hold(transactions)
-            case FindOpen():
-                return self._find_open()
+            case FindOpen(beside):
+                return self._find_open(beside)
             case Decide(decision):
                 assert self._producer is not None
-                group = self._options.commit_group
-                write_decision(self._producer, self._query, decision, group, offsets())
+                write_decision(
+                    self._producer,
+                    self._place,
+                    self._query,
+                    decision,
+                    {} if self._options.commit_group is None else {self._options.commit_group: offsets()},
+                )
                 self._last = decision
                 return None
             case Commit(decision):
@@ -143,14 +150,14 @@ class Decider:
         settings["linger_ms"] = 0
         self._producer = Producer(self._options.bootstrap_servers, **settings)
         self._producer.init_transactions()
+        self._place = decision_place(self._producer, self._query)
         # Only now: what another has decided before it was shut out is there to be read.
         self._last = last_decision(self._admin, self._options, self._query)
         return self._last
 
     def _glance(self) -> Decision | None:
-        with Admin(
-            self._options.bootstrap_servers, **{**self._options.admin, "default_api_timeout_ms": _GLANCE_MS}
-        ) as admin:
+        settings: dict[str, Any] = {**self._options.admin, "default_api_timeout_ms": _GLANCE_MS}
+        with Admin(self._options.bootstrap_servers, **settings) as admin:
             return last_decision(admin, self._options, self._query)
 
     # Transactions of tasks.
@@ -186,10 +193,10 @@ class Decider:
                     "cluster allow two-phase commit"
                 )
 
-    def _find_open(self) -> tuple[PreparedTransaction, ...]:
+    def _find_open(self, beside: frozenset[str]) -> tuple[PreparedTransaction, ...]:
         prefix = transactional_id_prefix(self._query)
-        listed = self._admin.list_transactions(states=[ONGOING])
-        names = [one.transactional_id for one in listed if one.transactional_id.startswith(prefix)]
+        listed = [one.transactional_id for one in self._admin.list_transactions(states=[ONGOING])]
+        names = [one for one in listed if one.startswith(prefix) and one not in beside]
         found = self._admin.describe_transactions(names) if names else {}
         return tuple(
             PreparedTransaction(one.transactional_id, one.producer_id, one.producer_epoch)

@@ -62,17 +62,21 @@ def last_decision(admin: Admin, options: SinkOptions, query: str) -> Decision | 
     return decision
 
 
+def decision_place(producer: Producer, query: str) -> TopicPartition:
+    """Where decisions of a query go."""
+    return TopicPartition(DECISIONS, zlib.crc32(query.encode()) % len(producer.partitions_for(DECISIONS)))
+
+
 def write_decision(
     producer: Producer,
+    place: TopicPartition,
     query: str,
     decision: Decision,
-    group: str | None,
-    offsets: Mapping[TopicPartition, int],
+    progress: Mapping[str, Mapping[TopicPartition, int]],
 ) -> None:
-    """Make a decision and the source's progress durable, as one. What fails leaves neither, or both."""
+    """Make a decision and the progress of groups durable, as one. What fails leaves neither, or both."""
     producer.begin_transaction()
-    partition = zlib.crc32(query.encode()) % len(producer.partitions_for(DECISIONS))
-    delivery = producer.send(DECISIONS, decision.to_bytes(), query.encode(), partition=partition)
+    delivery = producer.send(DECISIONS, decision.to_bytes(), query.encode(), partition=place.partition)
     producer.flush()
     try:
         offset = delivery.result().offset
@@ -81,9 +85,8 @@ def write_decision(
             raise Fenced(f"another process decides for query {query} since: {error}") from None
         raise
     pointer = OffsetAndMetadata(offset, json.dumps({"batch": decision.batch}))
-    place = TopicPartition(DECISIONS, partition)
     producer.send_offsets_to_transaction({place: pointer}, GroupMetadata(pointer_group(query)))
-    if group is not None and offsets:
+    for group, offsets in progress.items():
         producer.send_offsets_to_transaction(offsets, GroupMetadata(group))
     reached("deciding")
     producer.commit_transaction()

@@ -98,7 +98,10 @@ class Gone(SinkFailed):
 
 @dataclass(frozen=True, slots=True)
 class FindOpen:
-    """Sent back: all transactions of tasks of the query that are open now."""
+    """Sent back: all transactions of tasks of the query that are open now, but for these."""
+
+    beside: frozenset[str]
+    """Transactional ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,7 @@ def abort_batch(batch: int, written: Sequence[PreparedTransaction]) -> Steps:
 
 
 def _decision(batch: int, held: Held) -> Generator[Step, Any, Decision]:
-    found: tuple[PreparedTransaction, ...] = yield FindOpen()
-    counts = {one.transactional_id for one in held.transactions}
-    left = tuple(one for one in found if one.transactional_id not in counts)
+    left: tuple[PreparedTransaction, ...] = yield FindOpen(
+        frozenset(one.transactional_id for one in held.transactions)
+    )
     return Decision(batch, held.transactions, held.for_ever, left)

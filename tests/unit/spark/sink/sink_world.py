@@ -211,8 +211,8 @@ class Driver:
                 return world.last
             case Hold(transactions):
                 return world.hold(transactions)
-            case FindOpen():
-                return world.find_open()
+            case FindOpen(beside):
+                return tuple(one for one in world.find_open() if one.transactional_id not in beside)
             case Decide(decision):
                 if world.owner != self.name:
                     raise Fenced(self.name)
