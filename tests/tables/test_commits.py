@@ -3,6 +3,7 @@
 import pickle
 import threading
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -254,3 +255,48 @@ def test_the_description_says_where_the_table_is(spec: TableSpec) -> None:
 def test_a_parquet_table_needs_a_directory(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="a Parquet table needs a directory"):
         open_table(a_spec(tmp_path, location="s3://bucket/orders?endpoint_override=127.0.0.1:1"))
+
+
+def test_a_name_of_a_commit_that_expired_is_not_taken_for_a_free_one(tmp_path: Path) -> None:
+    spec = a_spec(tmp_path)
+    table, rival = open_table(spec), open_table(spec)
+    staged = table.stage([orders([0])])
+    done: list[int] = []
+
+    def interfere(step: str) -> None:
+        if step == "commit-drafted" and not done:
+            done.append(1)
+            for batch in range(2):
+                rival.commit("rival", batch, [rival.stage([orders([10 + batch])])])
+            rival.expire(timedelta(0), keep=1)
+
+    steps.observer = interfere
+    try:
+        table.commit("query", 0, [staged])
+    finally:
+        steps.observer = None
+
+    assert ids(table) == [0, 10, 11]
+    assert (table.last_batch("query"), table.last_batch("rival")) == (0, 1)
+
+
+def test_a_commit_that_came_late_leaves_nothing_behind(tmp_path: Path) -> None:
+    spec = a_spec(tmp_path, mode="upsert")
+    table, rival = open_table(spec), open_table(spec)
+    staged = table.stage([orders([0])])
+    done: list[int] = []
+
+    def interfere(step: str) -> None:
+        if step == "commit-planned" and not done:
+            done.append(1)
+            rival.commit("rival", 0, [rival.stage([orders([10])])])
+
+    steps.observer = interfere
+    try:
+        table.commit("query", 0, [staged])
+    finally:
+        steps.observer = None
+
+    assert ids(table) == [0, 10]
+    graves = [str(path) for path in Path(spec.location).rglob("*.graves.parquet")]
+    assert {str(path) for path in Path(spec.location).rglob("*.parquet")} - set(graves) == set(table.files())

@@ -104,7 +104,7 @@ def test_expiry_removes_what_no_commit_needs_and_nothing_else(spec: TableSpec) -
     assert table.last_batch("q") == 4
     table.commit("q", 5, [table.stage([orders([5])])])
     assert ids(table) == list(range(6))
-    table.expire(NOW, keep=1)
+    table.expire(NOW, keep=0)
     assert ids(table) == list(range(6))
 
 
