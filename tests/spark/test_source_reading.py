@@ -80,6 +80,10 @@ def test_markers_and_aborted_records_are_passed_over(everlog_bootstrap: str, new
     assert values(given, [ReadRange(topic, 0, 18, 24)]) == []
     assert time.monotonic() - began < 20
 
+    # Nor is it late, however little patience there is, while it gets on.
+    hasty = {"kafkaConsumer.pollTimeoutMs": "1", "kafka.max.partition.fetch.bytes": "1"}
+    assert values(options(everlog_bootstrap, topic, **hasty), [ReadRange(topic, 0, 6, 12)]) == []
+
     everything = options(everlog_bootstrap, topic, readCommitted="false")
     assert len(values(everything)) == 20
 
