@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from everlog.model.topics import TopicPartition
 from everlog.tables import steps
 from everlog.tables.results import Compacted
 from everlog.tables.spec import MODES, TableSpec
 from everlog.tables.table import open_table
-from tests.tables.builders import ids, order, orders, records, state
+from tests.tables.builders import a_spec, ids, order, orders, records, state
 
 NOW = timedelta(0)
 
@@ -179,3 +180,31 @@ def test_a_commit_by_another_tool_does_not_make_the_table_forget(spec: TableSpec
     assert ids(table) == [0, 0]
     table.commit("q", 4, [table.stage([orders([1])])])
     assert ids(table) == [0, 0, 1]
+
+
+def test_a_table_is_tidied_up_when_it_needs_it(spec: TableSpec) -> None:
+    table = open_table(spec)
+    for batch in range(4):
+        table.commit("q", batch, [table.stage([orders([batch])])])
+
+    assert table.keep_tidy(small_files=5) is None
+    assert table.keep_tidy(small_files=4) == Compacted(4, 1, 4)
+    assert ids(table) == list(range(4))
+
+
+def test_delta_may_drop_its_log_and_the_table_remembers(tmp_path: Path) -> None:
+    import deltalake
+
+    spec = a_spec(tmp_path, format="delta")
+    table = open_table(spec)
+    table.commit("q", 7, [table.stage([orders([0, 1])])])
+    found = deltalake.DeltaTable(spec.location)
+    found.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
+    assert len(table.history()) == 3
+
+    table.expire(NOW, keep=1)
+
+    assert len(table.history()) < 3
+    assert table.last_batch("q") == 7
+    assert table.offsets() == {TopicPartition("orders", 0): 2}
+    assert ids(table) == [0, 1]

@@ -57,6 +57,8 @@ class DeltaStore:
                 mode="ignore",
                 partition_by=list(self._spec.partition_by),
                 storage_options=self._options,
+                # Other tools would drop entries of the log, and our state with them.
+                configuration={"delta.enableExpiredLogCleanup": "false"},
                 commit_properties=self._properties(Change("create", State())),
             )
         except self._errors.DeltaError:
@@ -184,7 +186,16 @@ class DeltaStore:
         ]
 
     def forget(self, before_ms: int, keep: int) -> int:
-        """Have delta-rs drop those entries of its log that its own retention lets go."""
+        """Have delta-rs drop those entries of its log that its own retention lets go.
+
+        The newest entry with our state may be among them, so the state is written down anew first.
+        """
+        for _ in range(20):
+            view = self.load()
+            if self.swap(view, Change("keep", view.state)) is not None:
+                break
+        else:
+            return 0
         table = self.load().native
         before = len(table.history())
         table.create_checkpoint()

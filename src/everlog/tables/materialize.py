@@ -39,6 +39,8 @@ class Pace:
     """End once all that was in the topic at the start is in the table, instead of following it for ever."""
     start: Literal["earliest", "latest"] = "earliest"
     """Where to begin with partitions of which the table has nothing."""
+    tidy_batches: int = 20
+    """After so many batches the table is tidied up if it needs it (`Table.keep_tidy`); 0 for never."""
     skip_lost: bool = False
     """Go on behind records that left the log before they were read, instead of failing with DataLost."""
 
@@ -150,6 +152,8 @@ class _Runner:
             )
             if on_progress is not None:
                 on_progress(last)
+            if self._pace.tidy_batches and batch_id % self._pace.tidy_batches == self._pace.tidy_batches - 1:
+                self._table.keep_tidy()
             if self._pace.until_end and self._is_done():
                 break
             self._go_to_table()

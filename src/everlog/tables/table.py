@@ -155,7 +155,7 @@ class Table:
             view = self._store.load()
             last = view.state.last_batch(writer)
             if last is not None and batch_id <= last:
-                self._discard_changes(staged)
+                # The staged files stay: the caller may bring them in as another batch.
                 return Already(last)
             for path in written:
                 self._store.directory.remove(path)
@@ -277,6 +277,17 @@ class Table:
     def compact(self) -> Compacted:
         """Make few files of many small ones; writers may go on meanwhile."""
         return upkeep.compact(self._store, self._target)
+
+    def keep_tidy(self, small_files: int = 100, keep: timedelta = timedelta(days=5)) -> Compacted | None:
+        """Compact and expire if so many small files have gathered; returns what was compacted, if anything.
+
+        For whoever commits often, to call now and then, as `materialize` does.
+        """
+        if sum(len(files) for files in upkeep.small_files(self._store.load(), self._target)) < small_files:
+            return None
+        done = self.compact()
+        self.expire(keep)
+        return done
 
     def expire(self, older_than: timedelta, keep: int = 1, orphans_after: timedelta | None = None) -> Expired:
         """Forget commits older than that, not the newest `keep`; remove the files that nobody needs then.

@@ -1,6 +1,6 @@
 """Ranges of offsets and what a table has taken in."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everlog.model.topics import TopicPartition
@@ -21,6 +21,7 @@ def a_coverage(*ranges: tuple[int, int]) -> Coverage:
     return covered
 
 
+@settings(deadline=None)
 @given(spans, st.integers(0, 90))
 def test_coverage_is_the_set_of_all_offsets_that_came(ranges: list[tuple[int, int]], probe: int) -> None:
     covered = a_coverage(*ranges)
@@ -34,6 +35,7 @@ def test_coverage_is_the_set_of_all_offsets_that_came(ranges: list[tuple[int, in
         assert covered.ends() == {PLACE: max(model) + 1}
 
 
+@settings(deadline=None)
 @given(spans, st.integers(0, 60), st.integers(1, 20))
 def test_overlap_is_a_shared_offset(ranges: list[tuple[int, int]], start: int, length: int) -> None:
     covered = a_coverage(*ranges)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everlog.model.topics import TopicPartition
@@ -35,6 +35,7 @@ def a(key: str, offset: int | None, **more: Any) -> dict[str, Any]:
     return {"_key": key.encode(), "_offset": offset, **more}
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 30)), unique_by=lambda pair: pair[1]))
 def test_the_latest_of_each_key_is_that_of_the_highest_offset(pairs: list[tuple[str, int]]) -> None:
     found = latest(rows(*(a(key, offset) for key, offset in pairs)), KEY)
