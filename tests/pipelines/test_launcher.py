@@ -1,9 +1,15 @@
 """The process of a run: what its parent hears when it fails or dies, and that nothing of it is left."""
 
+import json
 import os
 import signal
+import socket
+import subprocess
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
+from everlog.pipelines.declared import PassWanted
 from everlog.pipelines.events import RunEnded
 from everlog.pipelines.launcher import RunProcess
 from everlog.pipelines.runner import Job
@@ -42,3 +48,25 @@ def _lives(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_the_process_of_the_declared_flows_ends_in_mid_pass_with_the_one_that_started_it(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-m", "everlog.pipelines.declared"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        unanswered = socket.create_server(("127.0.0.1", 0))
+        unanswered.settimeout(120)
+        wanted = PassWanted(
+            1, unanswered.getsockname()[1], str(tmp_path / "spark-pipeline.yml"), {"a": "b"}, {}
+        )
+        process.stdin.write(json.dumps(asdict(wanted)).encode() + b"\n")
+        process.stdin.flush()
+        connection, _ = unanswered.accept()
+
+        process.stdin.close()
+
+        assert process.wait(60) == 0
+    connection.close()
+    unanswered.close()

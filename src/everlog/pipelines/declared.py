@@ -10,8 +10,10 @@ alone.
 import importlib
 import json
 import os
+import queue
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -58,31 +60,41 @@ def flow_change(message: str) -> FlowChanged | None:
 
 
 def main() -> None:
-    """Run passes as they are asked for, until the input ends; each ends with the event PassEnded."""
+    """Run passes as they are asked for, each to the event PassEnded; the end of the input ends it all."""
     # Spark's command line prints; what is for our parent goes elsewhere than what is for the log.
-    with os.fdopen(os.dup(1), "w", buffering=1) as events:
-        os.dup2(2, 1)
+    events = os.dup(1)
+    os.dup2(2, 1)
 
-        def tell(event: Event) -> None:
-            events.write(event_line(event) + "\n")
+    def tell(event: Event) -> None:
+        line = f"{event_line(event)}\n".encode()
+        while line:
+            line = line[os.write(events, line) :]
 
-        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-        importlib.import_module("pyspark.pipelines.cli")  # It takes seconds, and Spark is starting meanwhile.
+    wanted: queue.SimpleQueue[PassWanted] = queue.SimpleQueue()
+    threading.Thread(target=_hear, args=(wanted,), daemon=True).start()
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    importlib.import_module("pyspark.pipelines.cli")  # It takes seconds, and Spark is starting meanwhile.
+    connected: Any = None
+    while True:
+        asked = wanted.get()
+        try:
+            connected = connected or _connect(asked)
+            project = load_project(Path(asked.spec_path))
+            _run_pass(connected, project, asked.settings, Refresh(**asked.refresh), tell)
+            ended = PassEnded(asked.number)
+        except Exception as error:  # noqa: BLE001  the edge of the process: its parent decides
+            traceback.print_exc()
+            problem = explain(error) or f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            ended = PassEnded(asked.number, problem, "".join(traceback.format_exception(error)))
+        tell(ended)
 
-        connected: Any = None
-        for line in sys.stdin:
-            wanted = PassWanted(**json.loads(line))
-            try:
-                connected = connected or _connect(wanted)
-                project = load_project(Path(wanted.spec_path))
-                _run_pass(connected, project, wanted.settings, Refresh(**wanted.refresh), tell)
-                tell(PassEnded(wanted.number))
-            except Exception as error:  # noqa: BLE001  the edge of the process: its parent decides
-                traceback.print_exc()
-                detail = "".join(traceback.format_exception(error))
-                tell(PassEnded(wanted.number, explain(error) or str(error).strip().splitlines()[0], detail))
-    sys.stderr.flush()
-    os._exit(0)  # The server is gone or going: there is nobody to take leave of.
+
+def _hear(wanted: "queue.SimpleQueue[PassWanted]") -> None:
+    for line in sys.stdin:
+        wanted.put(PassWanted(**json.loads(line)))
+    # Whoever asked is gone, and the server with it. A pass may be waiting for an answer that never comes, and
+    # threads of gRPC would keep the process: it ends here and now.
+    os._exit(0)
 
 
 def _connect(wanted: PassWanted) -> Any:

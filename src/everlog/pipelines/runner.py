@@ -4,6 +4,7 @@ Its first line of input is the job. The input then stays open: its end means sto
 whoever started this is gone. Events go to a pipe; what Spark and the project print goes to the log.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -179,17 +180,20 @@ def choose(job: Job, streams: list[Stream], *, declared: bool) -> tuple[Refresh 
 def main() -> None:
     """Run the job of the first line of input; the exit code is 0 if it was done."""
     job = Job(**json.loads(sys.stdin.readline()))
-    with os.fdopen(int(os.environ["EVERLOG_EVENTS_FD"]), "w", buffering=1) as events:
-        lock = threading.Lock()
+    events = int(os.environ["EVERLOG_EVENTS_FD"])
+    lock = threading.Lock()
 
-        def tell(event: Event) -> None:
-            with lock:
-                events.write(event_line(event) + "\n")
+    def tell(event: Event) -> None:
+        # Nobody may be left to hear it: the end of the input says so, too, and Spark is stopped in order.
+        with lock, contextlib.suppress(BrokenPipeError):
+            line = f"{event_line(event)}\n".encode()
+            while line:
+                line = line[os.write(events, line) :]
 
-        stopping = threading.Event()
-        threading.Thread(target=_hear_the_end, args=(stopping,), daemon=True).start()
-        ended = _run(job, tell, stopping)
-        tell(ended)
+    stopping = threading.Event()
+    threading.Thread(target=_hear_the_end, args=(stopping,), daemon=True).start()
+    ended = _run(job, tell, stopping)
+    tell(ended)
     sys.stdout.flush()
     sys.stderr.flush()
     # The threads of pyspark's callback server would keep the process for ever; Spark has been stopped.
