@@ -37,7 +37,7 @@ def conf(spark: Any, name: str, value: str) -> Generator[None]:
 def test_columns_and_rows_are_those_of_the_other_connector(
     spark: Any, everlog_bootstrap: str, new_topic: NewTopic
 ) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, retention_ms="-1")
     with everlog.Producer(everlog_bootstrap) as producer:
         producer.send(topic, b"v", key=b"k", partition=1, timestamp=1_700_000_000_123, headers=[("h", b"x")])
         producer.send(topic, None, partition=0, timestamp=1_700_000_000_124)
@@ -80,7 +80,7 @@ def test_large_partitions_are_split_and_nothing_is_read_twice(
 def test_filters_give_the_same_rows_whether_spark_hands_them_down_or_not(
     spark: Any, everlog_bootstrap: str, new_topic: NewTopic, enabled: str
 ) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, retention_ms="-1")
     with everlog.Producer(everlog_bootstrap) as producer:
         for number in range(40):
             # Times that go back and forth: an upper bound of them must not end the reading.

@@ -32,7 +32,7 @@ def test_a_range_is_cut_within_batches(everlog_bootstrap: str, new_topic: NewTop
 
 
 def test_columns_are_as_spark_lays_them_out(everlog_bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, retention_ms="-1")
     with everlog.Producer(everlog_bootstrap) as producer:
         producer.send(topic, b"v", key=b"k", partition=1, timestamp=1_700_000_000_123, headers=[("h", b"x")])
         producer.send(topic, None, key=None, partition=1, timestamp=1_700_000_000_124)
@@ -81,8 +81,10 @@ def test_markers_and_aborted_records_are_passed_over(everlog_bootstrap: str, new
     assert time.monotonic() - began < 20
 
     # Nor is it late, however little patience there is, while it gets on.
-    hasty = {"kafkaConsumer.pollTimeoutMs": "1", "kafka.max.partition.fetch.bytes": "1"}
-    assert values(options(everlog_bootstrap, topic, **hasty), [ReadRange(topic, 0, 6, 12)]) == []
+    small = {"kafka.max.partition.fetch.bytes": "1"}
+    assert values(options(everlog_bootstrap, topic, **small)) == committed  # Connections are there now.
+    hasty = options(everlog_bootstrap, topic, **small, **{"kafkaConsumer.pollTimeoutMs": "1"})
+    assert values(hasty, [ReadRange(topic, 0, 6, 12)]) == []
 
     everything = options(everlog_bootstrap, topic, readCommitted="false")
     assert len(values(everything)) == 20
@@ -197,7 +199,7 @@ def test_who_stops_early_leaves_the_connection_fit_for_the_next(
 
 
 def test_starts_and_ends_by_time_and_by_group(everlog_bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, retention_ms="-1")
     with everlog.Producer(everlog_bootstrap) as producer:
         for number in range(10):
             producer.send(topic, b"%d" % number, partition=0, timestamp=1_000_000 + number * 1000)

@@ -68,9 +68,7 @@ class Progress:
 
         DataLost, unless the user does not mind, before a batch is planned: the checkpoint stays as it is.
         """
-        latest = self._target
-        if latest is None:
-            latest = self._latest_now()
+        latest = self._latest_now() if self._target is None else self._target_from(start)
         self._check_changes(start, latest)
         begin = self._begins(start, latest)
         begin, end = self._past_cuts(begin, latest)
@@ -79,6 +77,13 @@ class Progress:
                 return start
             end = self._limited(begin, end)
         return end
+
+    def _target_from(self, start: Offsets) -> Offsets:
+        """Where the run ends. What came up while it began is not read in it, and must not be forgotten."""
+        assert self._target is not None
+        beside = changes(start, self._target).removed
+        there = self._partitions() if beside else set[TopicPartition]()
+        return {**{place: start[place] for place in beside if place in there}, **self._target}
 
     def ranges(self, start: Offsets, end: Offsets) -> list[ReadRange]:
         """What lies between two offsets, one range a task."""
