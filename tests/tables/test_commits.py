@@ -5,6 +5,7 @@ import threading
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,6 +174,21 @@ def test_partitioned_rows_keep_their_values(spec: TableSpec) -> None:
     ]
     assert table.read(["item"]).num_rows == 7
     assert len(table.files()) == 3
+
+
+@pytest.mark.parametrize("format_", ["iceberg", "delta"])
+def test_a_table_keeps_its_partitions(tmp_path: Path, format_: Any) -> None:
+    spec = a_spec(tmp_path, format=format_, partition_by=("item",))
+    table = open_table(spec)
+    table.commit("query", 0, [table.stage([orders(range(3))])])
+
+    with pytest.raises(
+        SchemaConflict, match="table orders is partitioned by item, declared as partitioned by nothing"
+    ):
+        open_table(replace(spec, partition_by=()))
+    # Who only reads declares neither columns nor partitions.
+    reader = open_table(replace(spec, partition_by=(), schema=""), create=False)
+    assert set(reader.read(["item"])["item"].to_pylist()) == {"pizza"}
 
 
 def test_types_of_all_kinds_survive(spec: TableSpec) -> None:

@@ -81,8 +81,9 @@ class DeltaStore:
         )
 
     def _list_files(self, table: Any) -> Iterator[DataFile]:
+        columns = table.metadata().partition_columns
         for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
-            values = {name: partition_text(action[f"partition.{name}"]) for name in self._spec.partition_by}
+            values = {name: partition_text(action[f"partition.{name}"]) for name in columns}
             yield DataFile(action["path"], action["num_records"] or 0, action["size_bytes"], values)
 
     def _state(self, table: Any) -> State:
@@ -96,6 +97,10 @@ class DeltaStore:
             if len(entries) < depth:
                 return State()
             depth *= 8
+
+    def partitioned_by(self, view: View) -> tuple[str, ...]:
+        """The columns that the log names."""
+        return tuple(view.native.metadata().partition_columns)
 
     def evolve(self, view: View, schema: Schema) -> bool:
         """Add the columns in a commit of their own."""
@@ -112,7 +117,7 @@ class DeltaStore:
     def write(self, view: View, rows: Iterable[Rows]) -> list[DataFile]:
         """Files of about the target size; the partition columns are not in them."""
         written: list[DataFile] = []
-        columns = self._spec.partition_by
+        columns = self.partitioned_by(view)
         for piece in cut(rows, self._target):
             for values, part in by_partition(piece, columns):
                 path = fresh_name(DATA)
@@ -158,7 +163,7 @@ class DeltaStore:
                 actions,
                 "append",
                 view.native.schema(),
-                partition_by=list(self._spec.partition_by),
+                partition_by=list(self.partitioned_by(view)),
                 commit_properties=self._properties(change),
             )
         except self._errors.CommitFailedError:

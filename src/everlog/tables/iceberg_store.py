@@ -152,6 +152,11 @@ class IcebergStore:
         state = State.load(told[STATE]) if STATE in told else State()
         return View(version, plain_schema(table.schema().as_arrow()), state, native.list_files, native=native)
 
+    def partitioned_by(self, view: View) -> tuple[str, ...]:
+        """The columns of the partition spec, which other tools may have changed."""
+        table = view.native.table
+        return tuple(table.schema().find_column_name(each.source_id) for each in table.spec().fields)
+
     def evolve(self, view: View, schema: Schema) -> bool:
         """Add the columns in a transaction of its own."""
         table = view.native.table

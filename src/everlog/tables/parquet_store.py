@@ -68,6 +68,10 @@ class ParquetStore:
                 raise NoSuchTable(f"table {self._spec.name}: there is no commit {version}, or not any more")
         raise NoSuchTable(f"table {self._spec.name}: there is no Parquet table at {self._spec.location}")
 
+    def partitioned_by(self, view: View) -> tuple[str, ...]:
+        """As declared: each file tells its own values, so a later declaration may be another."""
+        return self._spec.partition_by
+
     def evolve(self, view: View, schema: Schema) -> bool:
         """A commit that changes nothing but the columns."""
         return self._put(int(view.version) + 1, schema, view.files, Change("schema", view.state))

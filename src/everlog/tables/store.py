@@ -60,6 +60,10 @@ class Store(Protocol):
         """The table as it is now, or as it was; NoSuchTable if there is none, or not any more."""
         ...
 
+    def partitioned_by(self, view: View) -> tuple[str, ...]:
+        """The columns by whose values files are kept apart; a table keeps them as long as it lives."""
+        ...
+
     def evolve(self, view: View, schema: Schema) -> bool:
         """Have the columns of a schema that is the view's and more behind; False if others were quicker."""
         ...

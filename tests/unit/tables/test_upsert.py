@@ -71,6 +71,8 @@ def test_a_row_is_beaten_by_what_is_newer_only() -> None:
     assert compared(a("k", 5), a("k", 4)) == ([False], [0])
     assert compared(a("k", 5), a("k", 5)) == ([False], [0])
     assert compared(a("k", 5), a("j", 9)) == ([False], [])
+    assert compared(a("k", 5, _timestamp=100), a("k", 6, _timestamp=1)) == ([True], [])
+    assert compared(a("k", 5, _timestamp=1), a("k", 4, _timestamp=100)) == ([False], [0])
     assert compared(a("k", 5, _timestamp=10), a("k", 4, _timestamp=11, _partition=1)) == ([True], [])
     assert compared(a("k", 5, _timestamp=10), a("k", 9, _timestamp=9, _partition=1)) == ([False], [0])
     assert compared(a("k", 5), a("k", None)) == ([True], [])
