@@ -148,6 +148,8 @@ class Operation:
     """Committed offsets: written in `commit` and `txn`, read in `committed`."""
     reset: bool = False
     """For `commit`: it was meant to go back."""
+    repeated: bool = False
+    """For `commit`: it may have been sent more than once, so a copy of it may arrive at any later time."""
     epochs: Mapping[str, int] = field(default_factory=dict[str, int])
     """What it was done as: an epoch for each thing that has one, such as a transactional id."""
     lookups: tuple[Lookup, ...] = ()

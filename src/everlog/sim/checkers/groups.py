@@ -46,6 +46,8 @@ def _check_forward(group: str, partition: str, operations: list[Operation]) -> I
         elif offset < floor:
             what = "committed" if operation.kind in _WRITES else "was told"
             yield Violation("C15", f"{group} {what} {offset} of {partition} after {floor}: {operation}")
+        if operation.repeated:
+            unknown.add(offset)
         if operation.end is not None:
             heappush(ended, (operation.end, number, offset, operation.reset))
 

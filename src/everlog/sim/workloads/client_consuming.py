@@ -41,6 +41,7 @@ class GroupProgram(ClientProgram, RebalanceListener):
         self._next: dict[str, int] = {}
         """Behind the last record polled, of partitions that are owned."""
         self._committing: tuple[int, dict[str, int]] | None = None
+        self._request_timeout_ms = 0
 
     @property
     def consumer(self) -> Consumer:
@@ -61,7 +62,9 @@ class GroupProgram(ClientProgram, RebalanceListener):
     async def run(self) -> None:
         """Consume until told to stop, with one consumer after the other."""
         while not self.stopping:
-            self._consumer = Consumer(BOOTSTRAP, group_id=self.group, **self.options())
+            options = self.options()
+            self._request_timeout_ms = options.get("request_timeout_ms", 0)
+            self._consumer = Consumer(BOOTSTRAP, group_id=self.group, **options)
             self.note(Kind.SUBSCRIBE, Outcome.OK, self.now(), partitions=self.topic.names())
             try:
                 await self.consumer.subscribe([self.topic.name], listener=self)
@@ -154,7 +157,10 @@ class GroupProgram(ClientProgram, RebalanceListener):
         except EverlogError as error:
             self.unexpected(error, passes)
         self._committing = None
-        self.note(Kind.COMMIT, known, start, membership=self.membership(), offsets=offsets)
+        # Consumers send again what was not answered in time, and nothing calls the first copy back.
+        repeated = known is Outcome.OK and self.now() - start >= self._request_timeout_ms * 1000
+        whose = self.membership()
+        self.note(Kind.COMMIT, known, start, membership=whose, offsets=offsets, repeated=repeated)
 
     # What the consumer tells.
 

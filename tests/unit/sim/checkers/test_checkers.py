@@ -265,6 +265,15 @@ def test_c15_a_committed_offset_went_back() -> None:
     assert broken(replace(commit(5, at=0), end=50), committed(4, at=10)) == set()
 
 
+def test_c15_a_copy_of_a_commit_may_arrive_late_if_there_was_one() -> None:
+    first, later = commit(2, at=0), commit(5, at=10)
+
+    assert broken(replace(first, repeated=True), later, committed(2, at=20), commit(3, at=30)) == set()
+    assert broken(first, later, committed(2, at=20)) == {"C15"}
+    assert broken(replace(first, repeated=True), later, committed(3, at=20)) == {"C15"}
+    assert broken(commit(3, at=0), replace(commit(2, at=10), repeated=True)) == {"C15"}
+
+
 def test_c15_lets_a_group_be_set_back_on_purpose() -> None:
     assert broken(commit(5, at=0), commit(2, at=10, reset=True), committed(2, at=20)) == set()
     assert broken(commit(5, at=0), commit(2, at=10, reset=True), committed(1, at=20)) == {"C15"}
