@@ -48,7 +48,7 @@ def to_topic(
     rows = open_table(spec, create=False).describe().rows
     data: dict[str, object] = {"dry_run": dry_run, "table": name, "topic": topic}
     if dry_run:
-        data |= {"rows": rows, "seconds": None, "version": None}
+        data |= {"rows": rows, "seconds": None, "table_version": None}
         text = f"would send what was not sent yet of {counted(rows, 'row')} of table {name} to {topic}"
         return Report(data, [Line(text)])
     columns = [column.strip() for column in (key or "").split(",") if column.strip()]
@@ -63,5 +63,5 @@ def to_topic(
         sent = send_back(
             spec, topic, key=columns or None, group=group, on_progress=step, client=client_settings(timeout)
         )
-    data |= {"rows": sent.rows, "seconds": round(sent.seconds, 3), "version": sent.version}
+    data |= {"rows": sent.rows, "seconds": round(sent.seconds, 3), "table_version": sent.version}
     return Report(data, [Line(f"sent {counted(sent.rows, 'row')} of table {name} to {topic}")])

@@ -69,7 +69,7 @@ def run_on_spark(wanted: SparkRun, stop: threading.Event, watch: Watch) -> Tally
     covered = open_table(spec).coverage()
     with Admin(spec.bootstrap, **wanted.client) as admin:
         topic = admin.describe_topics([spec.topic])[spec.topic]
-    places = [TopicPartition(spec.topic, partition.index) for partition in topic.partitions]
+    places = [TopicPartition(spec.topic, index) for index in topic.partitions]
     settings = {"spark.ui.enabled": "false", **key_values(wanted.confs, "--conf")}
     watch.say("starting Spark")
     spark: Any = session(f"everlog-table-{spec.name}", master=wanted.master, settings=settings)

@@ -52,14 +52,15 @@ _SPAN = re.compile(r"(\d+)(ms|s|m|h|d|w)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
-def _span(_ctx: click.Context, param: click.Parameter, text: str | None) -> timedelta | None:
-    if text is None:
-        return None
+def read_span(option: str, text: str) -> timedelta:
+    """A span of time such as `7d` or `1h30m`; anything else is wrong usage."""
     if not text or _SPAN.sub("", text):
-        raise click.UsageError(
-            f"--{(param.name or '').replace('_', '-')} {text!r}: expected a span such as 7d, 12h, 1h30m"
-        )
+        raise click.UsageError(f"--{option} {text!r}: expected a span such as 7d, 12h, 1h30m")
     return timedelta(seconds=sum(int(count) * _SECONDS[unit] for count, unit in _SPAN.findall(text)))
+
+
+def _span(_ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
+    return read_span((param.name or "").replace("_", "-"), text)
 
 
 @command("expire", examples=EXPIRE_EXAMPLES)
@@ -111,7 +112,7 @@ def expire(
         old = [commit for commit in history[: max(0, len(history) - keep)] if commit.timestamp_ms < before]
         data |= {"commits": len(old), "files": None, "bytes": None}
         return Report(
-            data, [Line(f"would forget {counted(len(old), 'commit')} of table {name} older than {age}")]
+            data, [Line(f"would forget up to {counted(len(old), 'commit')} of table {name} older than {age}")]
         )
     if not confirm(f"Forget commits of table {name} older than {age}, and remove their files?", yes=yes):
         raise click.Abort

@@ -62,7 +62,7 @@ def describe(*, name: str, commits: int, bootstrap: str, timeout: float) -> Repo
     """Show a table: what is declared, what it holds, how far it is behind its topic, its newest commits."""
     spec = find_spec(bootstrap, timeout, name)
     blocks: list[Block] = [Line(f"table {name}"), spec_fields(spec)]
-    data: dict[str, object] = {"table": spec_shape(spec), "exists": True}
+    data: dict[str, object] = {"table": spec_shape(spec), "state": None, "commits": []}
     errors: list[str] = []
     offsets: dict[TopicPartition, int] = {}
     try:
@@ -71,12 +71,11 @@ def describe(*, name: str, commits: int, bootstrap: str, timeout: float) -> Repo
         offsets = found.offsets
         history = table.history()[-commits:] if commits else []
         blocks.append(state_fields(found))
-        data |= state_shape(found)
+        data["state"] = state_shape(found)
         data["commits"] = [commit_shape(commit) for commit in history]
     except NoSuchTable:
         history = []
         blocks.append(Line("not made yet: `everlog table run` makes it"))
-        data["exists"] = False
     try:
         ends = topic_ends(bootstrap, timeout, spec)
     except EverlogError as error:
@@ -119,6 +118,6 @@ def topic_ends(bootstrap: str, timeout: float, spec: TableSpec) -> dict[TopicPar
     """The end of each partition of a table's topic, as a reader of committed records sees it."""
     with open_admin(bootstrap, timeout) as admin:
         topic = admin.describe_topics([spec.topic])[spec.topic]
-        places = [TopicPartition(spec.topic, partition.index) for partition in topic.partitions]
+        places = [TopicPartition(spec.topic, index) for index in topic.partitions]
         ends = admin.list_offsets(places, isolation_level="read_committed")
     return {place: entry.offset for place, entry in ends.items() if entry is not None}

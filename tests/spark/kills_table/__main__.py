@@ -26,7 +26,7 @@ KINDS = (
     *(("driver", moment) for moment in COMMIT_MOMENTS),
     ("driver", "mid-write"),
 )
-RECORDS = 240
+RECORDS = 150
 ROWS_A_BATCH = 100
 
 
@@ -84,7 +84,7 @@ def _kill(
             kills[f"{victim} {moment} ({scene.job.table_format} {scene.job.mode})"] += 1
         name = f"{victim} {moment}, {scene.job.table_format} {scene.job.mode}"
         print(f"{sum(kills.values()):4} {name}: {said or 'lived'}"[:150], flush=True)
-        if turn % 3 == 0 or sum(kills.values()) >= wanted:
+        if turn % 5 == 0 or sum(kills.values()) >= wanted:
             problems += _settled(scene, driver)
             checks += 1
     for scene in scenes:

@@ -9,6 +9,7 @@ from everlog.client.core.settings import ConnectionSettings
 from everlog.model.errors import ConfigError
 from everlog.model.topics import topic_name_problem
 from everlog.spark.source.client_settings import client_options
+from everlog.tables.rows import RECORD as NEEDED
 from everlog.tables.spec import FORMATS, MODES, TableSpec
 
 BOOTSTRAP = "kafka.bootstrap.servers"
@@ -160,13 +161,12 @@ def columns_ddl(columns: Sequence[Column]) -> str:
 def are_records(spec: TableSpec, columns: Sequence[Column]) -> bool:
     """Whether rows are records as the format `everlog` gives them, whose values are still to be read.
 
-    Rows with columns of the table's own are taken as they are.
+    Rows that lack some column of a record, or have columns of the table's own, are taken as they are.
     """
     names = {column.name for column in columns}
-    if "value" not in names:
-        return False
-    own = {name for name in spec.columns.names if name != "value"}
-    return not own & names
+    # A table may well have a column `key` or `timestamp` of its own, which is not that of the record.
+    own = {name for name in spec.columns.names if name not in RECORD}
+    return set(NEEDED) <= names and not own & names
 
 
 def _one_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:

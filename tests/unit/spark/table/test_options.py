@@ -94,6 +94,14 @@ def test_rows_with_columns_of_the_table_are_no_records() -> None:
     assert are_records(spec, RECORDS)
 
 
+def test_a_column_of_the_value_may_be_called_as_one_of_the_record() -> None:
+    spec = TableSpec(name="t", topic="t", location="/t", schema="id long, key long, timestamp long")
+
+    assert are_records(spec, RECORDS)
+    assert not are_records(spec, columns(id="bigint", key="bigint", timestamp="bigint"))
+    assert not are_records(spec, columns(key="bigint", value="binary"))
+
+
 def test_a_declared_table_is_known_by_its_name_alone() -> None:
     found = read_options({"table": "orders", "checkpointlocation": "/c", "kafka.bootstrap.servers": "b:1"})
 
