@@ -11,6 +11,7 @@ import pytest
 
 from everlog import Admin, Consumer, EverlogError, TopicPartition
 from everlog.model.errors import ConfigError
+from everlog.spark.sink import decisions
 from everlog.spark.sink.deciding import Decider
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.names import pointer_group, transactional_id_prefix
@@ -310,6 +311,22 @@ def test_the_source_shows_its_progress_with_the_batch(
         found = admin.list_group_offsets(group, require_stable=True)
     assert {place: entry.offset for place, entry in found.items()} == {TopicPartition(source, 0): 17}
     query.decider.close()
+
+
+def test_progress_that_the_cluster_cannot_show_is_told_and_the_batch_not_committed(
+    cluster: str, new_topic: NewTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "_PROGRESS_S", 1.0)
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"of-another-cluster": {"0": 17}}')
+    query = Query(cluster, new_topic(), commitGroup="g", checkpointLocation=str(tmp_path))
+    from everlog.spark.sink.driver import commit_stream_batch
+
+    with pytest.raises(SinkFailed, match="option commitGroup='g'"):
+        commit_stream_batch(query.options, [query.task(0, "a")], 0)
+    assert query.seen() == []
+    with pytest.raises(SinkFailed, match="batch 1 was given what tasks wrote for"):
+        commit_stream_batch(query.options, [query.task(0, "a")], 1)
 
 
 # What a user gets wrong.

@@ -66,10 +66,14 @@ class Helper:
         return result
 
     def end(self) -> None:
-        """Part with it."""
+        """Part with it, for it is dead."""
         self.near.close()
         self.process.kill()
         self.process.join()
+
+    def abandon(self) -> None:
+        """Let it finish what it does, and listen no more: a task that nobody waits for."""
+        self.near.close()
 
 
 def _serve(far: Connection, near: Connection) -> None:
@@ -78,7 +82,7 @@ def _serve(far: Connection, near: Connection) -> None:
     while True:
         try:
             what, *arguments = far.recv()
-        except EOFError:
+        except (EOFError, OSError):
             os._exit(0)  # The driver is gone; whatever is open stays so, as with a process of Spark's.
         try:
             far.send((True, _WORK[what](*arguments)))
@@ -164,21 +168,28 @@ class SmallDriver:
             attempts[task] += 1
             self._workers[task].ask("task", self._options, place, rows[task::TASKS])
 
-        for task in range(TASKS):
-            begin(task)
         left = set(range(TASKS))
-        while left:
-            ready = wait([self._workers[task].near for task in left])
-            for task in [one for one in left if self._workers[one].near in ready]:
-                try:
-                    outcomes[task] = self._workers[task].answer()
-                    left.remove(task)
-                except (Died, Failed) as error:
-                    if isinstance(error, Died):
-                        self._workers[task] = Helper()
-                    if attempts[task] >= ATTEMPTS:
-                        raise
-                    begin(task)
+        for task in left:
+            begin(task)
+        try:
+            while left:
+                ready = wait([self._workers[task].near for task in left])
+                for task in [one for one in left if self._workers[one].near in ready]:
+                    try:
+                        outcomes[task] = self._workers[task].answer()
+                        left.remove(task)
+                    except (Died, Failed) as error:
+                        if isinstance(error, Died):
+                            self._workers[task] = Helper()
+                        if attempts[task] >= ATTEMPTS:
+                            left.remove(task)
+                            raise
+                        begin(task)
+        finally:
+            for task in left:
+                # Its answer must not be taken for that of a later task.
+                self._workers[task].abandon()
+                self._workers[task] = Helper()
 
     def _answered(self) -> None:
         try:

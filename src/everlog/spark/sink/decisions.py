@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from everlog.client.core.admin.outcomes import ItemsRefused
 from everlog.client.core.admin.topics import NewTopic
-from everlog.client.core.errors import Fenced
+from everlog.client.core.errors import Fenced, TimedOut, TransactionFailed
 from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
 from everlog.client.sync.admin import Admin
 from everlog.client.sync.consumer import Consumer
@@ -27,6 +27,8 @@ from everlog.spark.sink.steps import reached
 
 _PARTITIONS = 4
 _READ_S = 30.0
+_PROGRESS_S = 10.0
+"""How long a group may take over offsets. A topic that it does not know it goes on looking for."""
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 _CONFIGS = {"cleanup.policy": "compact"}
 
@@ -87,7 +89,13 @@ def write_decision(
     pointer = OffsetAndMetadata(offset, json.dumps({"batch": decision.batch}))
     producer.send_offsets_to_transaction({place: pointer}, GroupMetadata(pointer_group(query)))
     for group, offsets in progress.items():
-        producer.send_offsets_to_transaction(offsets, GroupMetadata(group))
+        try:
+            producer.send_offsets_to_transaction(offsets, GroupMetadata(group), _PROGRESS_S)
+        except (TransactionFailed, TimedOut) as error:
+            raise SinkFailed(
+                f"option commitGroup={group!r}: the source's offsets cannot be committed with the batch, "
+                f"expected a group without members in the cluster that has the source's topics: {error}"
+            ) from None
     reached("deciding")
     producer.commit_transaction()
 

@@ -5,6 +5,7 @@ from functools import cache
 
 from everlog.client.sync.admin import Admin
 from everlog.spark.sink.deciding import Decider
+from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.options import Guarantee, SinkOptions
 from everlog.spark.sink.progress import source_offsets
 from everlog.spark.sink.protocol import abort_batch, commit_at_once, commit_batch
@@ -51,6 +52,9 @@ def _commit(
         if options.commit_group is not None and offsets:
             _admin(options).alter_group_offsets(options.commit_group, offsets)
         return
+    strange = [one.place for one in outcomes if one.place.batch != batch]
+    if strange:
+        raise SinkFailed(f"the commit of batch {batch} was given what tasks wrote for {strange[0]}")
     written = [one.transaction for one in outcomes if one.transaction is not None]
     skipped = sum(one.skipped for one in outcomes)
     if not written and not skipped and options.commit_group is None:
