@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from everlog.pipelines.runner import Job
     from everlog.pipelines.tally import FlowTally, RunTally
 
-REDRAW_SECONDS = 0.1
+REDRAW_SECONDS = 0.2
 PLAIN_SECONDS = 5.0
 
 
@@ -31,23 +32,24 @@ class RunView:
         self.began = time.monotonic()
         self._drawn_at = 0.0
         self._phase = ""
+        self._lock = threading.Lock()
+        self._over = threading.Event()
         self.stopping = False
         """Somebody has asked for the end."""
 
     def take(self, event: "Event") -> None:
         """Count an event in, and show what has changed."""
-        self._tally.take(event)
-        if self._quiet:
-            return
-        now = time.monotonic()
-        changed = self._tally.phase != self._phase
-        self._phase = self._tally.phase
-        if self._terminal:
-            if changed or now - self._drawn_at >= REDRAW_SECONDS:
-                width = shutil.get_terminal_size().columns
-                self._write(f"\r\x1b[2K{self.line(now)[: width - 1]}", now)
-        elif changed or (now - self._drawn_at >= PLAIN_SECONDS and self._tally.flows):
-            self._write(self.line(now) + "\n", now)
+        with self._lock:
+            self._tally.take(event)
+            now = time.monotonic()
+            changed = self._tally.phase != self._phase
+            self._phase = self._tally.phase
+            if self._quiet:
+                return
+            if self._terminal:
+                self._draw(now)
+            elif changed or (now - self._drawn_at >= PLAIN_SECONDS and self._tally.flows):
+                self._write(self.line(now) + "\n", now)
 
     def note(self, text: str) -> None:
         """A line of its own."""
@@ -67,15 +69,33 @@ class RunView:
         return "  ".join(fact for fact in facts if fact)
 
     def __enter__(self) -> Self:
+        if self._terminal and not self._quiet:
+            threading.Thread(target=self._keep_drawing, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Leave the cursor on an empty line."""
+        self._over.set()
+        with self._lock:
+            self._leave()
+
+    def _leave(self) -> None:
         if self._terminal and not self._quiet and self._drawn_at:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()
+
+    def _keep_drawing(self) -> None:
+        # Between events, too: somebody who waits for Spark to start wants to see that time goes by.
+        while not self._over.wait(REDRAW_SECONDS):
+            with self._lock:
+                if not self._over.is_set():
+                    self._draw(time.monotonic())
+
+    def _draw(self, now: float) -> None:
+        width = shutil.get_terminal_size().columns
+        self._write(f"\r\x1b[2K{self.line(now)[: width - 1]}", now)
 
     def _write(self, text: str, now: float) -> None:
         self._drawn_at = now
