@@ -27,6 +27,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 _FULL, _QUICK = 3_000_000, 800_000
 """Rows of 100 bytes in a sample; of larger ones there are fewer."""
 _WARM_UPS = 2
+_CORES = 2
+"""As many partitions have the topics of a latency: each is a task."""
 _PULSE = (50.0, 10.0, 20.0)
 """Records a second, seconds that are not counted, seconds that are."""
 _PULSE_LIMIT_S = 240.0
@@ -149,7 +151,7 @@ class Course:
         """Latencies of queries from topic to topic."""
         for repeat in range(self._repeats if jobs else 0):
             for job in jobs:
-                with self._place.topic() as source, self._place.topic() as target:
+                with self._place.topic(_CORES) as source, self._place.topic(_CORES) as target:
                     self._wait_quiet()
                     before, began = self._used(), time.perf_counter()
                     with self._place.query(job, source, target) as query:
