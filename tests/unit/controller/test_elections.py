@@ -1,0 +1,103 @@
+"""Who leads and who is in sync when brokers come and go (R5-R7, KIP-966)."""
+
+from dataclasses import replace
+
+from everlog.controller.elections import (
+    Circumstances,
+    with_isr,
+    with_leader_wanted,
+    with_preferred_leader,
+    without,
+)
+from everlog.metadata.image import NO_LEADER, PartitionImage
+from everlog.model.ids import LeaderEpoch
+
+PARTITION = PartitionImage((1, 2, 3), (1, 2, 3), 1, LeaderEpoch(7), 20, ())
+
+
+def alive(*brokers: int, least: int = 2, unclean: bool = False) -> Circumstances:
+    return Circumstances(brokers, least, unclean)
+
+
+def test_a_leader_that_dies_is_replaced_by_the_next_replica_in_sync() -> None:
+    found = without(PARTITION, {1}, alive(2, 3))
+
+    assert found == replace(PARTITION, isr=(2, 3), leader=2, leader_epoch=LeaderEpoch(8), partition_epoch=21)
+
+
+def test_a_follower_that_dies_leaves_the_leader_its_epoch() -> None:
+    found = without(PARTITION, {3}, alive(1, 2))
+
+    assert found == replace(PARTITION, isr=(1, 2), partition_epoch=21)
+
+
+def test_who_leaves_while_too_few_are_left_stays_eligible() -> None:
+    found = without(replace(PARTITION, isr=(1, 2)), {2}, alive(1))
+
+    assert found is not None
+    assert (found.isr, found.eligible_leaders, found.leader) == ((1,), (2,), 1)
+
+
+def test_who_left_while_enough_were_in_sync_is_not_eligible() -> None:
+    two = without(PARTITION, {3}, alive(1, 2))
+    assert two is not None
+
+    one = without(two, {2}, alive(1))
+
+    assert one is not None
+    assert one.eligible_leaders == (2,)
+
+
+def test_an_eligible_replica_leads_when_nobody_in_sync_can() -> None:
+    alone = replace(PARTITION, isr=(1,), eligible_leaders=(2,))
+
+    dead = without(alone, {1}, alive(3))
+    assert dead is not None
+    assert (dead.leader, dead.isr, dead.eligible_leaders) == (NO_LEADER, (), (1, 2))
+
+    back = with_leader_wanted(dead, alive(2, 3))
+    assert back is not None
+    assert (back.leader, back.isr, back.eligible_leaders) == (2, (2,), (1,))
+    assert back.leader_epoch > dead.leader_epoch
+
+
+def test_who_stopped_uncleanly_is_neither_in_sync_nor_eligible() -> None:
+    found = without(replace(PARTITION, isr=(1,), eligible_leaders=(2, 3)), {1}, alive(3), unclean={1, 2})
+
+    assert found is not None
+    assert (found.leader, found.isr, found.eligible_leaders) == (3, (3,), ())
+
+
+def test_nobody_leads_rather_than_one_that_may_lack_records() -> None:
+    lagging = replace(PARTITION, isr=(1,))
+
+    found = without(lagging, {1}, alive(2, 3, least=1))
+    assert found is not None
+    assert (found.leader, found.isr, found.eligible_leaders) == (NO_LEADER, (), (1,))
+
+    allowed = without(lagging, {1}, alive(2, 3, least=1, unclean=True))
+    assert allowed is not None
+    assert (allowed.leader, allowed.isr, allowed.recovering) == (2, (2,), True)
+
+
+def test_enough_in_sync_make_the_eligible_ones_ordinary() -> None:
+    found = with_isr(replace(PARTITION, isr=(1,), eligible_leaders=(2,)), (1, 3), alive(1, 3))
+
+    assert found is not None
+    assert (found.isr, found.eligible_leaders) == ((1, 3), ())
+
+
+def test_the_preferred_leader_leads_again_once_it_is_in_sync() -> None:
+    moved = replace(PARTITION, leader=2)
+
+    found = with_preferred_leader(moved, alive(1, 2, 3))
+    assert found is not None
+    assert (found.leader, found.leader_epoch) == (1, 8)
+    assert with_preferred_leader(replace(moved, isr=(2, 3)), alive(1, 2, 3)) is None
+    assert with_preferred_leader(PARTITION, alive(1, 2, 3)) is None
+
+
+def test_what_changes_nothing_is_nothing() -> None:
+    assert without(replace(PARTITION, isr=(1, 2)), {3}, alive(1, 2)) is None
+    assert with_isr(PARTITION, (1, 2, 3), alive(1, 2, 3)) is None
+    assert with_leader_wanted(PARTITION, alive(1, 2, 3)) is None
