@@ -1,0 +1,82 @@
+"""The benchmark of Spark: what is made of samples, and that a job's cost has its ended processes in it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.machine import this_machine
+from bench.spark import report
+from bench.spark.cost import job_cpu_s
+from bench.spark.jobs import JVM, OURS, PARQUET
+from bench.spark.samples import Latency, Rate, Results
+
+READ, READ_JVM, READ_PARQUET = f"read, {OURS}", f"read, {JVM}", f"read, {PARQUET}"
+
+
+def a_rate(job: str, repeat: int, rows_per_s: float, cpu: float = 1.0, foreign: float = 0.0) -> Rate:
+    return Rate(job, 100, repeat, 1000, rows_per_s, cpu, foreign)
+
+
+def a_run(*rates: Rate, latencies: tuple[Latency, ...] = ()) -> Results:
+    return Results(this_machine(), "2026-01-31", "python -m bench.spark", {}, [*rates], [*latencies])
+
+
+def test_a_ratio_is_that_of_runs_of_the_same_repeat() -> None:
+    results = a_run(
+        a_rate(READ, 0, 300.0, cpu=1.0),
+        a_rate(READ_JVM, 0, 100.0, cpu=2.0),
+        a_rate(READ, 1, 50.0, cpu=2.0),
+        a_rate(READ_JVM, 1, 100.0, cpu=2.0),
+        a_rate(READ, 2, 1e9),  # Its neighbour failed.
+    )
+
+    faster, thriftier = results.ratio(100, READ, READ_JVM), results.cpu_ratio(100, READ, READ_JVM)
+
+    assert faster is not None
+    assert thriftier is not None
+    assert (faster.least, faster.median, faster.most) == (0.5, 1.75, 3.0)
+    assert (thriftier.least, thriftier.most) == (1.0, 2.0)
+    assert results.ratio(1000, READ, READ_JVM) is None
+
+
+def test_what_is_missed_is_said_in_words() -> None:
+    slow = Latency(f"latency exactly once, {OURS}", 0, 1000, 151.0, 300.0, 0.0)
+    theirs = Latency(f"latency at least once, {JVM}", 0, 1000, 900.0, 999.0, 0.0)
+    results = a_run(
+        a_rate(READ, 0, 100.0),
+        a_rate(READ_JVM, 0, 99.0),
+        a_rate(READ_PARQUET, 0, 200.0),
+        latencies=(slow, theirs),
+    )
+
+    assert report.missed(results) == [
+        f"{READ} is 0.50x {READ_PARQUET} at 100 B, floor 0.7x",
+        f"latency exactly once, {OURS}: half of the records need 151 ms, limit 150 ms",
+    ]
+    assert "BELOW THE FLOOR" in report.text_tables(results)
+    assert "PROVISIONAL" not in report.text_tables(results)
+
+
+def test_samples_beside_a_busy_neighbour_are_told() -> None:
+    results = a_run(a_rate(READ, 0, 1.0), a_rate(READ, 1, 1.0, foreign=1.5))
+
+    assert results.noisy() == (1, 2)
+    assert "PROVISIONAL: 1 of 2 samples" in report.text_tables(results)
+
+
+def test_results_come_back_as_they_were_saved(tmp_path: Path) -> None:
+    results = a_run(a_rate(READ, 0, 1.0), latencies=(Latency("x", 0, 1, 1.0, 2.0, 0.0),))
+
+    results.save(tmp_path / "results.json")
+
+    assert Results.load(tmp_path / "results.json") == results
+
+
+def test_the_cost_of_a_job_has_its_ended_processes_in_it() -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass"
+    before = job_cpu_s(os.getpid())
+
+    subprocess.run([sys.executable, "-c", busy], check=True)
+
+    assert job_cpu_s(os.getpid()) - before >= 0.25
