@@ -27,7 +27,7 @@ from everlog.spark.errors import explain
 
 _STOP_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
-_MOST_FAILURES = 3
+_MOST_FAILURES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,13 @@ class Run:
 
     def _rest(self, until: float) -> None:
         assert self._queries is not None
-        while (left := until - time.monotonic()) > 0:
-            self._wait(min(left, _LOOK_SECONDS))
-            self._queries.restart_failed(_MOST_FAILURES)
+        while True:
+            # Once at least: a pass may take longer than the interval, and streams must not be forgotten.
+            self._queries.restart_failed(_MOST_FAILURES, time.monotonic())
+            left = until - time.monotonic()
+            self._wait(max(0.0, min(left, _LOOK_SECONDS)))
+            if left <= 0:
+                return
 
     def _pass(self, number: int, wanted: Refresh) -> None:
         assert self._declared is not None
@@ -154,6 +158,8 @@ class Run:
         )
         while not under_way.wait(_LOOK_SECONDS):
             self._wait(0)
+            if self._job.continuous and self._queries is not None:
+                self._queries.restart_failed(_MOST_FAILURES, time.monotonic())
 
     def _wait(self, seconds: float) -> None:
         if self._stopping.wait(seconds):

@@ -39,7 +39,8 @@ class _Running:
     query: Any
     failures: int = 0
     """In a row."""
-    batch_at_start: int = -1
+    restart_at: float | None = None
+    """When a query that has failed is started again."""
     over: bool = False
     """Ended, and told so."""
 
@@ -85,22 +86,26 @@ class StreamQueries:
             self._tell(FlowChanged(name, "COMPLETED"))
         return over
 
-    def restart_failed(self, most: int) -> None:
-        """Start queries that have ended again; raise what one fails with `most` times in a row."""
+    def restart_failed(self, most: int, now: float) -> None:
+        """Start queries that have ended again, later with each failure; raise what fails for good.
+
+        For good is `most` times in a row; a batch that was done in between shows that it was not.
+        """
         for name, running in self._running.items():
             if running.query.isActive:
                 continue
-            error = running.query.exception()
-            self._tell(FlowChanged(name, "FAILED"))
-            progress = running.query.lastProgress
-            # A batch that was done in between shows that the failure was not for good.
-            moved = progress is not None and int(progress["batchId"]) > running.batch_at_start
-            running.failures = 1 if moved else running.failures + 1
-            if error is not None and running.failures >= most:
-                raise error
-            running.batch_at_start = int(progress["batchId"]) if progress is not None else -1
-            running.query = self._start(running.stream, anew=False)
-            self._tell(FlowChanged(name, "RUNNING"))
+            if running.restart_at is None:
+                self._tell(FlowChanged(name, "FAILED"))
+                progress = running.query.lastProgress
+                running.failures = 1 if progress is not None else running.failures + 1
+                error = running.query.exception()
+                if error is not None and running.failures >= most:
+                    raise error
+                running.restart_at = now + 2.0 ** (running.failures - 1)
+            if now >= running.restart_at:
+                running.restart_at = None
+                running.query = self._start(running.stream, anew=False)
+                self._tell(FlowChanged(name, "RUNNING"))
 
     def stop(self) -> None:
         """Stop all queries; what they had begun is done again at the next start."""
