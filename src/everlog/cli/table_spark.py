@@ -5,7 +5,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from everlog.cli.options import key_values
 from everlog.cli.table_watch import Tally, Watch
@@ -145,4 +145,4 @@ def _offsets(found: Any) -> dict[str, dict[str, int]] | None:
         read = json.loads(found) if isinstance(found, str) else found
     except ValueError:
         return None
-    return read if isinstance(read, dict) else None
+    return cast("dict[str, dict[str, int]]", read) if isinstance(read, dict) else None

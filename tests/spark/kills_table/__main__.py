@@ -19,6 +19,8 @@ TABLES = (
     ("delta", "append"),
     ("iceberg", "upsert"),
     ("delta", "upsert"),
+    ("iceberg", "rows"),
+    ("delta", "rows"),
 )
 KINDS = (
     *(("worker", moment) for moment in MOMENTS),
@@ -67,9 +69,9 @@ def _kill(
     checks = 0
     turn = 0
     while sum(kills.values()) < wanted and turn < 3 * wanted:
-        # As many kinds as tables share no divisor with them would do; these do not, so rounds are shifted.
+        # Their numbers share no divisor, so that each table meets each kind.
         scene = scenes[turn % len(scenes)]
-        victim, moment = KINDS[(turn + turn // len(KINDS)) % len(KINDS)]
+        victim, moment = KINDS[turn % len(KINDS)]
         turn += 1
         scene.feed(RECORDS)
         kill_after = None

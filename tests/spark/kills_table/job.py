@@ -23,6 +23,7 @@ class Job:
     topic: str
     table_format: str
     mode: str
+    """`append` or `upsert` of records; or `rows`, which tell no offsets: the batch's number must do."""
     location: str
     checkpoint: str
     kill_file: str
@@ -34,28 +35,37 @@ class Job:
     @property
     def sink(self) -> dict[str, str]:
         """The options of the table."""
-        options = {
-            "path": self.location,
-            "topic": self.topic,
-            "tableFormat": self.table_format,
-            "mode": self.mode,
-            "valueFormat": "json",
-            "valueSchema": "id long, key long",
-            "kafka.bootstrap.servers": self.bootstrap,
-        }
+        options = {"path": self.location, "topic": self.topic, "tableFormat": self.table_format}
+        if self.mode == "rows":
+            return options
+        options |= {"mode": self.mode, "valueFormat": "json", "valueSchema": "id long, key long"}
         return options | ({"keys": "key"} if self.mode == "upsert" else {})
+
+    def read(self, spark: Any, rows_a_batch: int) -> Any:
+        """The records, or the rows made of them."""
+        records = (
+            spark.readStream.format("everlog")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("subscribe", self.topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", rows_a_batch)
+            .load()
+        )
+        if self.mode != "rows":
+            return records
+        return records.selectExpr(
+            *(
+                f"cast(get_json_object(cast(value as string), '$.{name}') as long) {name}"
+                for name in ("id", "key")
+            )
+        )
 
 
 def run(spark: Any, job: Job, rows_a_batch: int) -> str | None:
     """Bring all that is in the topic into the table; returns what went wrong."""
     spark.dataSource.register(KilledTable)
     query = (
-        spark.readStream.format("everlog")
-        .option("kafka.bootstrap.servers", job.bootstrap)
-        .option("subscribe", job.topic)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", rows_a_batch)
-        .load()
+        job.read(spark, rows_a_batch)
         .writeStream.format(FORMAT)
         .options(**job.sink)
         .option("killFile", job.kill_file)

@@ -28,6 +28,11 @@ class Scene:
         """A fresh topic for a table below a folder."""
         with everlog.Admin(bootstrap) as admin:
             admin.create_topics([everlog.NewTopic(topic, PARTITIONS)])
+        return cls.on(bootstrap, folder, topic, table_format, mode)
+
+    @classmethod
+    def on(cls, bootstrap: str, folder: Path, topic: str, table_format: str, mode: str) -> "Scene":
+        """A topic that is there, for a table below a folder."""
         folder.mkdir(parents=True, exist_ok=True)
         job = Job(
             bootstrap=bootstrap,

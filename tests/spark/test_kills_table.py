@@ -1,0 +1,40 @@
+"""A few kills of jobs into tables, on the tests' session; `tests.spark.kills_table` has more (D2, D6)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.conftest import NewTopic
+from tests.spark.kills_table.job import run
+from tests.spark.kills_table.scene import Scene
+
+
+@pytest.mark.parametrize(
+    ("table_format", "mode", "moment"),
+    [
+        ("parquet", "append", "mid-write"),
+        ("iceberg", "append", "commit-planned"),
+        ("delta", "upsert", "commit-made"),
+        ("parquet", "rows", "commit-made"),
+    ],
+)
+def test_each_input_is_in_the_table_once_after_a_kill(
+    spark: Any,
+    everlog_bootstrap: str,
+    new_topic: NewTopic,
+    tmp_path: Path,
+    table_format: str,
+    mode: str,
+    moment: str,
+) -> None:
+    scene = Scene.on(everlog_bootstrap, tmp_path, new_topic(partitions=2), table_format, mode)
+    scene.feed(90)
+    scene.arm("worker", moment)
+
+    said = run(spark, scene.job, 60)
+
+    assert said is not None
+    assert scene.fired()
+    assert run(spark, scene.job, 60) is None
+    assert scene.problem() is None
