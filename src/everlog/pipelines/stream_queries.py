@@ -12,6 +12,11 @@ from everlog.pipelines.events import Event, FlowChanged
 from everlog.pipelines.project import Project
 from everlog.pipelines.streams import Stream, take_declared
 
+# Spark gives a Python that it starts ten seconds to report, whatever else the machine does. Spark tries declared
+# flows again by itself, but not queries.
+_SLOW_MACHINE = "Python worker failed to connect back"
+_MOST_TRIES = 3
+
 
 def load_streams(project: Project, spark: Any) -> list[Stream]:
     """Run the project's `streams/*.py`, each with the global `spark`; return what they declare."""
@@ -79,8 +84,14 @@ class StreamQueries:
                 continue
             if running.over:
                 continue
+            error = running.query.exception()
+            if error is not None and _SLOW_MACHINE in str(error) and running.failures < _MOST_TRIES:
+                running.failures += 1
+                running.query = self._start(running.stream, anew=False)
+                over = False
+                continue
             running.over = True
-            if (error := running.query.exception()) is not None:
+            if error is not None:
                 self._tell(FlowChanged(name, "FAILED"))
                 raise error
             self._tell(FlowChanged(name, "COMPLETED"))

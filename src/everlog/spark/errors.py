@@ -59,6 +59,11 @@ _KNOWN = (
         "the project's catalog {1} is open in another process: stop the other run of this pipeline",
     ),
     _known(
+        r"Python worker failed to connect back",
+        "a Python that Spark started did not report within 10 s: the machine is overloaded, or PYSPARK_PYTHON "
+        "is no Python with everlog[spark]",
+    ),
+    _known(
         r"KAFKA_DATA_SOURCE_NOT_ENABLED",
         'the Kafka connector of Spark is not installed: write .format("everlog"), which takes the same '
         "options",

@@ -143,6 +143,19 @@ def test_a_single_run_is_done_when_all_are_and_raises_what_failed(tmp_path: Path
         queries.done()
 
 
+def test_a_python_that_was_slow_to_start_is_tried_again_a_few_times(tmp_path: Path) -> None:
+    queries, writer, _ = started(tmp_path, once=True)
+
+    for _ in range(3):
+        writer.queries[-1].fail("[STREAM_FAILED] …: Python worker failed to connect back.")
+        assert not queries.done()
+    assert len(writer.queries) == 4
+
+    writer.queries[-1].fail("[STREAM_FAILED] …: Python worker failed to connect back.")
+    with pytest.raises(RuntimeError):
+        queries.done()
+
+
 def test_what_is_no_writer_is_refused_with_what_was_expected(tmp_path: Path) -> None:
     queries = StreamQueries(None, a_project(tmp_path), lambda _: None)
 
