@@ -12,7 +12,7 @@ from everlog.pipelines.events import Event, FlowChanged
 from everlog.pipelines.project import Project
 from everlog.pipelines.streams import Stream, take_declared
 
-# Spark gives a Python that it starts ten seconds to report, whatever else the machine does. Spark tries declared
+# Spark gives a Python that it starts ten seconds to report, whatever else the machine does. It tries declared
 # flows again by itself, but not queries.
 _SLOW_MACHINE = "Python worker failed to connect back"
 _MOST_TRIES = 3

@@ -60,8 +60,8 @@ _KNOWN = (
     ),
     _known(
         r"Python worker failed to connect back",
-        "a Python that Spark started did not report within 10 s: the machine is overloaded, or PYSPARK_PYTHON "
-        "is no Python with everlog[spark]",
+        "a Python that Spark started did not report within 10 s: the machine is overloaded, or "
+        "PYSPARK_PYTHON is no Python with everlog[spark]",
     ),
     _known(
         r"KAFKA_DATA_SOURCE_NOT_ENABLED",
