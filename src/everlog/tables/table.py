@@ -314,7 +314,8 @@ def open_table(spec: TableSpec, *, create: bool = True) -> Table:
             if (found := store.partitioned_by(view)) != spec.partition_by:
                 raise SchemaConflict(
                     f"table {spec.name} is partitioned by {', '.join(found) or 'nothing'}, declared "
-                    f"as partitioned by {', '.join(spec.partition_by) or 'nothing'}: a table keeps its partitions"
+                    f"as partitioned by {', '.join(spec.partition_by) or 'nothing'}: "
+                    "a table keeps its partitions"
                 )
             if wanted is None or store.evolve(view, wanted):
                 break
