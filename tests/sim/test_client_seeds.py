@@ -3,18 +3,23 @@
 `EVERLOG_SIM_CLIENT_SEEDS` says how many; `python -m everlog.sim --workload clients --seed N` repeats one.
 """
 
+import gc
+import logging
 import os
 import subprocess
 import sys
+import weakref
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from everlog.client.core import surroundings
+from everlog.sim import client_world
 from everlog.sim.checkers import summary
 from everlog.sim.client_world import run_client_seed
-from everlog.sim.world import Result
+from everlog.sim.world import Result, World
 
 _SEEDS = int(os.environ.get("EVERLOG_SIM_CLIENT_SEEDS", "100"))
 _CHUNK = 10
@@ -87,6 +92,27 @@ def test_a_seed_means_the_same_in_another_process() -> None:
     ]
 
     assert told[0] == told[1] != ""
+
+
+@pytest.mark.parametrize("seed", [3, 14])
+def test_nothing_of_a_killed_client_outlives_its_world(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    worlds: list[weakref.ref[World]] = []
+
+    def kept_an_eye_on(*given: Any) -> World:
+        world = World(*given)
+        worlds.append(weakref.ref(world))
+        return world
+
+    monkeypatch.setattr(client_world, "World", kept_an_eye_on)
+    # Whoever keeps what is logged keeps the errors in it, and where those came from.
+    logging.disable()
+    try:
+        run_client_seed(seed)
+    finally:
+        logging.disable(logging.NOTSET)
+    gc.collect()
+
+    assert [world() for world in worlds] == [None]
 
 
 def test_clients_outside_have_the_system_s_time_and_chance_again() -> None:

@@ -125,12 +125,15 @@ class Sender:
             self._timer.cancel()
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.drop(Closed("the producer was closed before the record was delivered"))
-        for batch in self._accumulator.unfinished():
-            self._settlement.finish(
-                batch, Closed("the producer was closed before the record was known to be delivered")
-            )
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:
+            # Even if whoever closes is in a hurry and does not wait: somebody may wait for a delivery.
+            self.drop(Closed("the producer was closed before the record was delivered"))
+            for batch in self._accumulator.unfinished():
+                self._settlement.finish(
+                    batch, Closed("the producer was closed before the record was known to be delivered")
+                )
 
     def metrics(self) -> ProducerMetrics:
         """What was counted so far."""

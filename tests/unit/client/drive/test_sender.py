@@ -1,5 +1,6 @@
 """What a producer does when brokers refuse, forget, move away and hang up (P4), with brokers by script."""
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
@@ -8,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.errors import TimedOut
+from everlog.client.aio.producer import Producer as AioProducer
+from everlog.client.core.errors import Closed, TimedOut
 from everlog.client.core.producer.delivery import Delivery
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ErrorCode, Refused
@@ -310,6 +312,26 @@ def test_p4_a_record_that_was_given_up_is_not_sent_later() -> None:
         refuses = False
         assert producer.send("orders", b"c").result(PATIENCE_S).offset == 0
     assert [count for _, count, _ in partition.kept] == [1]
+
+
+def test_whoever_does_not_wait_for_close_is_told_all_the_same_what_was_not_delivered() -> None:
+    # It goes on asking for a producer id, which it needs before it can send.
+    partition = Partition(identity=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    async def close_in_a_hurry(port: int) -> Delivery:
+        producer = AioProducer(f"127.0.0.1:{port}", linger_ms=0, retry_backoff_ms=5)
+        delivery = await producer.send("orders", b"a")
+        closing = asyncio.create_task(producer.close())
+        while not closing.done():
+            await asyncio.sleep(0)
+            closing.cancel()
+        return delivery
+
+    with ScriptedBroker(partition) as broker:
+        partition.port = broker.port
+        delivery = asyncio.run(close_in_a_hurry(broker.port))
+        assert delivery.done()
+        assert isinstance(delivery.exception(), Closed)
 
 
 def test_after_a_split_batches_are_made_smaller() -> None:
