@@ -45,7 +45,13 @@ def standalone_cluster(
 ) -> Generator[Standalone]:
     """Start a cluster and end it again; NoRoom if there is not enough memory or no Java."""
     _check_memory(workers * memory_mb + 2048)
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+    environment = {
+        **os.environ,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        # It has one port for all clusters of a machine.
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+    }
     prepare(environment)
     home = Path(_spark_home())
     environment["SPARK_HOME"] = str(home)
