@@ -8,6 +8,7 @@ import pytest
 from tests.spark.conftest import NewTopic
 from tests.spark.kills_table.job import run
 from tests.spark.kills_table.scene import Scene
+from tests.spark.kills_table.small import run_small
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,10 @@ def test_each_input_is_in_the_table_once_after_a_kill(
     assert scene.fired()
     assert run(spark, scene.job, 60) is None
     assert scene.problem() is None
+
+
+def test_tables_of_a_query_in_small_hold_each_row_once_after_kills(tmp_path: Path) -> None:
+    problems, kills = run_small(tmp_path, 20, seed=7)
+
+    assert problems == []
+    assert kills.total() == 20

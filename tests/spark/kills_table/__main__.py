@@ -1,4 +1,4 @@
-"""The long run: `python -m tests.spark.kills_table --kills 40 --seed 1`."""
+"""The long run: `python -m tests.spark.kills_table --kills 40 --small 200 --seed 1`."""
 
 import argparse
 import random
@@ -12,6 +12,8 @@ from tests import brokers
 from tests.spark.kills_table.driver import DriverProcess
 from tests.spark.kills_table.killing import COMMIT_MOMENTS, MOMENTS
 from tests.spark.kills_table.scene import Scene
+from tests.spark.kills_table.small import TABLES as SMALL_TABLES
+from tests.spark.kills_table.small import run_small
 
 TABLES = (
     ("parquet", "append"),
@@ -37,8 +39,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--small", type=int, default=200, help="kills without a JVM, before those of Spark")
     options = parser.parse_args()
     chance = random.Random(options.seed)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="everlog-kills-table-") as name:
+        wrong, deaths = run_small(Path(name), options.small, options.seed)
+    _tell(wrong, deaths, f"{len(SMALL_TABLES)} tables without a JVM", time.monotonic() - began)
+    if wrong or not options.kills:
+        return 1 if wrong else 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="everlog-kills-table-") as name:
         folder = Path(name)
@@ -49,15 +58,16 @@ def main() -> int:
         finally:
             driver.stop()
             broker.stop()
+    _tell(problems, kills, f"{driver.starts} drivers of Spark, {checks} checks", time.monotonic() - began)
+    return 1 if problems else 0
+
+
+def _tell(problems: list[str], kills: "Counter[str]", what: str, seconds: float) -> None:
     for problem in problems:
         print(f"WRONG {problem}")
-    print(
-        f"{sum(kills.values())} kills, {driver.starts} drivers, {checks} checks of tables, "
-        f"{len(problems)} wrong, {time.monotonic() - began:.0f} s"
-    )
+    print(f"{kills.total()} kills, {what}, {len(problems)} wrong, {seconds:.0f} s", flush=True)
     for kind, count in sorted(kills.items()):
-        print(f"  {count:3} {kind}")
-    return 1 if problems else 0
+        print(f"  {count:3} {kind}", flush=True)
 
 
 def _kill(
@@ -69,9 +79,8 @@ def _kill(
     checks = 0
     turn = 0
     while sum(kills.values()) < wanted and turn < 3 * wanted:
-        # Their numbers share no divisor, so that each table meets each kind.
         scene = scenes[turn % len(scenes)]
-        victim, moment = KINDS[turn % len(KINDS)]
+        victim, moment = chance.choice(KINDS)
         turn += 1
         scene.feed(RECORDS)
         kill_after = None
