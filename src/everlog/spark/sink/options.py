@@ -9,6 +9,7 @@ from everlog.client.core.admin.settings import AdminSettings
 from everlog.client.core.producer.settings import ProducerSettings
 from everlog.model.errors import ConfigError
 from everlog.spark.source.client_settings import client_options, for_settings
+from everlog.values.formats import FORMATS, SETTINGS
 
 _SERIALIZER = "columns are written as they are; make strings or binary of them with Spark's functions"
 _REFUSED = {
@@ -17,6 +18,7 @@ _REFUSED = {
     "transactional.id": "the sink makes one for each worker; deliveryGuarantee=exactly_once uses them",
     "interceptor.classes": "there are no interceptors here",
 }
+_VALUE_SETTINGS = frozenset(name.lower() for names in SETTINGS.values() for name in names)
 _ALL = ("all", "-1")
 _DEFAULT_TRANSACTION_TIMEOUT_MS = 900_000
 """The longest that Kafka's brokers take unless told otherwise."""
@@ -43,6 +45,9 @@ class SinkOptions:
     """Whether a column of headers is written, if there is one."""
     timestamp: bool
     """Whether a column `timestamp` becomes the records' time; else that is when they are written."""
+    value_format: str | None
+    """How columns become values; None where `value` is string or binary already."""
+    value_settings: tuple[tuple[str, str], ...]
     commit_group: str | None
     checkpoint: str | None
     write_id: str | None
@@ -71,6 +76,8 @@ class SinkOptions:
             guarantee=guarantee,
             headers=_flag("includeHeaders", given, default=True),
             timestamp=_flag("includeTimestamp", given, default=False),
+            value_format=_format(given),
+            value_settings=tuple(sorted((name, given[name]) for name in _VALUE_SETTINGS if name in given)),
             commit_group=_filled("commitGroup", given.get("commitgroup")),
             checkpoint=given.get("checkpointlocation"),
             write_id=_filled("writeId", given.get("writeid")),
@@ -101,6 +108,17 @@ def _check_exactly_once(given: Mapping[str, str]) -> None:
                 f"option {name}={value!r} contradicts deliveryGuarantee=exactly_once: expected {allowed[0]}, "
                 "or deliveryGuarantee=at_least_once"
             )
+
+
+def _format(given: Mapping[str, str]) -> str | None:
+    value = given.get("valueformat")
+    if value is None:
+        for name in _VALUE_SETTINGS & given.keys():
+            raise ConfigError(f"option {name} goes with valueFormat, which is not given")
+        return None
+    if value.lower() not in FORMATS:
+        raise ConfigError(f"option valueFormat={value!r}: expected one of {', '.join(FORMATS)}")
+    return value.lower()
 
 
 def _filled(name: str, value: str | None) -> str | None:

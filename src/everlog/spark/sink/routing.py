@@ -10,10 +10,13 @@ from everlog.client.core.columns.columns import arrow_compute, load_arrow
 from everlog.model.errors import ConfigError
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.options import SinkOptions
+from everlog.values.decoded import BadSetting
+from everlog.values.formats import encoder
 
 ArrowBatch = Any
 """A pyarrow.RecordBatch, which has no types to check against."""
 
+_OTHER_USES = frozenset({"key", "topic", "partition", "headers"})
 _BYTES = frozenset({"string", "binary"})
 _HEADERS = "array<struct<key:string,value:binary>>"
 _PARTITIONS = frozenset({"int", "smallint", "tinyint"})
@@ -24,11 +27,17 @@ def columns_to_write(types: Mapping[str, str], options: SinkOptions) -> list[str
     for name in types:
         if name != name.lower() and name.lower() in ("key", "value", "topic", "partition", "headers"):
             raise ConfigError(f"column {name!r}: expected it to be called {name.lower()!r}")
-    if "value" not in types:
+    wanted = ["value"]
+    if options.value_format is not None:
+        if not packed_columns(list(types)):
+            raise ConfigError(
+                f"option valueFormat={options.value_format}: there is no column to make values of"
+            )
+    elif "value" not in types:
         found = ", ".join(repr(name) for name in types) or "none"
         raise ConfigError(f"the sink needs a column 'value' of type string or binary: found columns {found}")
-    wanted = ["value"]
-    _check(types, "value", _BYTES, "string or binary")
+    else:
+        _check(types, "value", _BYTES, "string or binary")
     if "key" in types:
         _check(types, "key", _BYTES, "string or binary")
         wanted.append("key")
@@ -49,6 +58,30 @@ def columns_to_write(types: Mapping[str, str], options: SinkOptions) -> list[str
         _check(types, "timestamp", frozenset({"timestamp", "timestamp_ntz", "bigint"}), "timestamp")
         wanted.append("timestamp")
     return wanted
+
+
+def packed_columns(names: Sequence[str]) -> list[str]:
+    """The columns that make up values with a `valueFormat`: `value`, or else all that have no other use."""
+    return ["value"] if "value" in names else [name for name in names if name not in _OTHER_USES]
+
+
+def with_values(batch: ArrowBatch, options: SinkOptions) -> ArrowBatch:
+    """The batch with a column `value` as records have it; ConfigError for columns that the format has not."""
+    if options.value_format is None:
+        return batch
+    pa = load_arrow()
+    names = packed_columns(batch.schema.names)
+    columns = batch.column(batch.schema.get_field_index(names[0]))
+    if names != ["value"] or not pa.types.is_struct(columns.type):
+        fields = [batch.schema.field(name) for name in names]
+        columns = pa.StructArray.from_arrays([batch.column(name) for name in names], fields=fields)
+    try:
+        chosen = encoder(options.value_format, pa.schema(list(columns.type)), dict(options.value_settings))
+    except BadSetting as error:
+        raise ConfigError(f"option valueFormat={options.value_format}: {error}") from None
+    kept = [name for name in batch.schema.names if name not in names]
+    arrays = [*(batch.column(name) for name in kept), chosen.encode(columns)]
+    return pa.RecordBatch.from_arrays(arrays, names=[*kept, "value"])
 
 
 def _check(types: Mapping[str, str], name: str, allowed: frozenset[str], expected: str) -> None:

@@ -15,7 +15,7 @@ from everlog.spark.sink.decisions import decided_batch
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.options import Guarantee, SinkOptions
 from everlog.spark.sink.producers import POOL, BatchPlace
-from everlog.spark.sink.routing import ArrowBatch, parted_by_topic
+from everlog.spark.sink.routing import ArrowBatch, parted_by_topic, with_values
 from everlog.spark.sink.steps import reached
 
 
@@ -88,7 +88,7 @@ def _send(
     rows, waiting = 0, list[BulkDelivery]()
     for batch in batches:
         rows += batch.num_rows
-        for topic, records in parted_by_topic(batch, options.topic, columns):
+        for topic, records in parted_by_topic(with_values(batch, options), options.topic, columns):
             waiting.append(producer.send_arrow(topic, records))
         # What is delivered is let go: the memory of a task does not grow with its rows.
         still = [one for one in waiting if not one.done()]

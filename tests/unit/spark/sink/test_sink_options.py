@@ -46,6 +46,8 @@ def test_options_of_the_client_are_passed_on_with_their_types() -> None:
         ({"kafka.batch.size": "big"}, "option kafka.batch.size='big': expected a whole number"),
         ({"topic": " "}, "option topic=' ': expected a name"),
         ({"includeHeaders": "yes"}, "option includeHeaders='yes': expected true or false"),
+        ({"valueFormat": "xml"}, "option valueFormat='xml': expected one of json, avro"),
+        ({"avroSchema": "{}"}, "option avroschema goes with valueFormat, which is not given"),
         ({"acceptLostBatch": "-1"}, "option acceptLostBatch='-1': expected the number of a batch"),
     ],
 )
@@ -74,6 +76,13 @@ def test_columns_are_those_of_sparks_connector() -> None:
     assert columns_to_write({"value": "string"}, read(topic="t")) == ["value"]
     timed = {"value": "string", "timestamp": "timestamp"}
     assert columns_to_write(timed, read(topic="t", includeTimestamp="true")) == ["value", "timestamp"]
+
+
+def test_other_columns_become_the_value_with_a_format() -> None:
+    types = {"key": "string", "id": "bigint", "price": "double"}
+    assert columns_to_write(types, read(topic="t", valueFormat="json")) == ["value", "key"]
+    with pytest.raises(ConfigError, match="there is no column to make values of"):
+        columns_to_write({"key": "string"}, read(topic="t", valueFormat="json"))
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,17 @@
 """D2: rows parted by topic, in their order, and producers that are lent again."""
 
+import json
 from importlib import import_module
 from typing import Any
 
 import pytest
 
+from everlog.model.errors import ConfigError
 from everlog.spark.sink import producers
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.options import SinkOptions
 from everlog.spark.sink.producers import BatchPlace, ProducerPool
-from everlog.spark.sink.routing import parted_by_topic
+from everlog.spark.sink.routing import parted_by_topic, with_values
 
 pa: Any = import_module("pyarrow")
 
@@ -43,6 +45,29 @@ def test_rows_of_a_topic_stay_in_their_order() -> None:
 def test_a_row_without_a_topic_is_named() -> None:
     with pytest.raises(SinkFailed, match="2 of 3 rows have no topic, the first of them is number 1"):
         parted(["a", None, None])
+
+
+def options_with(**options: str) -> SinkOptions:
+    return SinkOptions.read({"kafka.bootstrap.servers": "127.0.0.1:1", **options})
+
+
+def test_columns_are_made_into_values() -> None:
+    rows = {"key": ["k", None], "id": [1, 2], "name": ["a", None]}
+    made = with_values(pa.record_batch(rows), options_with(valueFormat="json"))
+    assert made.schema.names == ["key", "value"]
+    assert [json.loads(one) for one in made.column("value").to_pylist()] == [
+        {"id": 1, "name": "a"},
+        {"id": 2},
+    ]
+    nested = pa.record_batch({"value": [{"id": 1}, None]})
+    assert with_values(nested, options_with(valueFormat="json")).column("value").to_pylist() == [
+        b'{"id":1}',
+        None,
+    ]
+    number = pa.record_batch({"value": pa.array([258], pa.int32())})
+    assert with_values(number, options_with(valueFormat="int")).column("value").to_pylist() == [b"\0\0\1\2"]
+    with pytest.raises(ConfigError, match="option valueFormat=int: "):
+        with_values(pa.record_batch(rows), options_with(valueFormat="int"))
 
 
 class FakeProducer:
