@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ def test_markers_and_aborted_records_are_passed_over(everlog_bootstrap: str, new
     # Nor is it late, however little patience there is, while it gets on.
     small = {"kafka.max.partition.fetch.bytes": "1"}
     assert values(options(everlog_bootstrap, topic, **small)) == committed  # Connections are there now.
-    hasty = options(everlog_bootstrap, topic, **small, **{"kafkaConsumer.pollTimeoutMs": "1"})
+    hasty = replace(options(everlog_bootstrap, topic, **small), poll_timeout_s=0.0)
     assert values(hasty, [ReadRange(topic, 0, 6, 12)]) == []
 
     everything = options(everlog_bootstrap, topic, readCommitted="false")
