@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
+from everlog.spark.errors import explain
 from tests.spark.kills_table.killing import FORMAT, KilledTable
 
 
@@ -76,7 +77,7 @@ def run(spark: Any, job: Job, rows_a_batch: int) -> str | None:
     try:
         query.awaitTermination()
     except PySparkException as error:
-        return " ".join(str(error).split())[:300] or type(error).__name__
+        return explain(error) or " ".join(str(error).split())[:300]
     return None
 
 

@@ -14,6 +14,7 @@ import signal
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ class SmallQuery:
             path = self._outbox / f"{batch}-{task}"
             path.unlink(missing_ok=True)
             deadly = kill if kill is not None and kill[0] == "worker" and task == victim else None
-            self._in_a_process(lambda task=task, path=path: self._task(batch, task, path), deadly, chance)
+            self._in_a_process(partial(self._task, batch, task, path), deadly, chance)
             staged.append(pickle.loads(path.read_bytes()) if path.exists() else None)
         done = False
         if all(each is not None for each in staged):
@@ -165,7 +166,7 @@ class SmallQuery:
         assert process.exitcode in (0, -signal.SIGKILL), (
             f"{self.name}: a process ended with {process.exitcode}"
         )
-        return process.exitcode == 0
+        return bool(process.exitcode == 0)
 
 
 _COLUMNS = {"id": pa.int64(), "key": pa.int64()}

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas import types
 
 from everlog.spark.failures import told_in_one_line
 from everlog.spark.table.opening import table_to_read
@@ -63,8 +63,8 @@ def lots(files: Sequence[DataFile], size_bytes: int) -> list[tuple[DataFile, ...
 def table_columns(options: Any) -> Any:
     """The columns of a table, as Spark knows columns."""
     with told_in_one_line():
-        schema_of: Any = types.from_arrow_schema  # its argument has no type
-        return schema_of(table_to_read(read_options(options)).schema)
+        types: Any = import_module("pyspark.sql.pandas.types")  # its arguments have no types
+        return types.from_arrow_schema(table_to_read(read_options(options)).schema)
 
 
 def table_reader(options: Any, schema: Any) -> TableReader:
