@@ -75,11 +75,12 @@ static void free_ticket(PyObject *self)
 
 static PyObject *new_inlet(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
 {
-    inlet *made = PyObject_New(inlet, type);
+    inlet *made = PyObject_GC_New(inlet, type);
     if (made) {
         made->batch = made->notices = NULL;
         made->buffer = NULL;
         made->limit = 0;
+        PyObject_GC_Track(made);
     }
     return (PyObject *)made;
 }
@@ -94,11 +95,29 @@ static void close_quietly(inlet *closed)
     Py_XDECREF(notices);
 }
 
+/* A batch knows its line, which knows this: the collector has to see that circle. */
+static int visit_inlet(PyObject *self, visitproc visit, void *arg)
+{
+    inlet *visited = (inlet *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(visited->batch);
+    Py_VISIT(visited->buffer);
+    Py_VISIT(visited->notices);
+    return 0;
+}
+
+static int clear_inlet(PyObject *self)
+{
+    close_quietly((inlet *)self);
+    return 0;
+}
+
 static void free_inlet(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     close_quietly((inlet *)self);
-    PyObject_Free(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -388,6 +407,8 @@ static PyType_Slot inlet_slots[] = {
     {Py_tp_doc, "Where the records of one partition go at present."},
     {Py_tp_new, (void *)new_inlet},
     {Py_tp_dealloc, (void *)free_inlet},
+    {Py_tp_traverse, (void *)visit_inlet},
+    {Py_tp_clear, (void *)clear_inlet},
     {Py_tp_methods, inlet_methods},
     {Py_tp_getset, inlet_properties},
     {0, NULL},
@@ -395,7 +416,7 @@ static PyType_Slot inlet_slots[] = {
 static PyType_Spec inlet_spec = {
     .name = "everlog.records.rows.Inlet",
     .basicsize = sizeof(inlet),
-    .flags = Py_TPFLAGS_DEFAULT,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = inlet_slots,
 };
 

@@ -312,3 +312,18 @@ def test_threads_that_send_while_batches_change_lose_nothing() -> None:
     for value, receipt in sent:
         name, index, _ = receipt.place()
         assert held[name][index] == value
+
+
+def test_an_open_inlet_is_collected_with_the_batch_that_knows_it() -> None:
+    class Batch:
+        inlet: Inlet | None = None
+
+    batch, inlet = Batch(), Inlet()
+    batch.inlet = inlet
+    inlet.open(batch, BatchBuffer(), 100, [])
+    alive = weakref.ref(batch)
+
+    del batch, inlet
+    gc.collect()
+
+    assert alive() is None
