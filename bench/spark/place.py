@@ -13,13 +13,14 @@ from tests.apache_kafka import Unavailable
 from tests.spark_kafka import connector_jars
 
 import everlog
-from bench.spark.cost import job_cpu_s
+from bench.spark.cost import JobCost
 from bench.spark.jobs import Job
 from everlog.spark.session import session
 
 PARTITIONS = 4
 _TOPIC_CONFIGS = {"file.delete.delay.ms": "0"}
 _numbers = itertools.count(1)
+_FIRST_BATCH_LIMIT_S = 180.0
 _MEMORY = Path("/dev/shm")
 """Where checkpoints of queries that are measured lie, if it is there: the disk is not what is measured."""
 LOW_LATENCY = {
@@ -61,10 +62,11 @@ class Place:
         self.spark.sparkContext.setLogLevel("ERROR")
         context: Any = self.spark.sparkContext
         self._jvm: int = context._gateway.proc.pid
+        self._cost = JobCost(self._jvm)
 
     def cpu_s(self) -> float:
         """CPU seconds that the session has used so far, in all of its processes."""
-        return job_cpu_s(self._jvm)
+        return self._cost.cpu_s()
 
     @property
     def jvm(self) -> int:
@@ -117,7 +119,12 @@ class Place:
 
     @contextmanager
     def query(self, job: Job, source: str, target: str) -> Generator[Any]:
-        """A running query from topic to topic with the settings for low latency; it is stopped at the end."""
+        """A query from topic to topic with the settings for low latency, which has run its first batch.
+
+        It is stopped at the end.
+        """
+        with everlog.Producer(self.bootstrap) as producer:
+            producer.send(source, b"0 0")
         near = _MEMORY if _MEMORY.is_dir() else self.folder
         checkpoint = Path(tempfile.mkdtemp(prefix="everlog-checkpoint-", dir=near))
         for key, value in LOW_LATENCY.items():
@@ -135,6 +142,11 @@ class Place:
         )
         query = writer.trigger(processingTime="0 seconds").start()
         try:
+            deadline = time.monotonic() + _FIRST_BATCH_LIMIT_S
+            while query.lastProgress is None and query.isActive:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{job.name}: no batch within {_FIRST_BATCH_LIMIT_S:.0f} s")
+                time.sleep(0.1)
             yield query
         finally:
             query.stop()
@@ -158,6 +170,7 @@ class Place:
 
     def close(self) -> None:
         """End the session."""
+        self._cost.close()
         self.spark.stop()
 
     def _sink_options(self, job: Job, topic: str) -> dict[str, str]:

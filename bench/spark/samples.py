@@ -21,7 +21,7 @@ class Rate:
     rows: int
     rows_per_s: float
     cpu_s_per_million: float
-    """Of the driver, the virtual machine and the Python workers; the broker's are not in it."""
+    """Of the virtual machine and all Python processes that it starts; the broker's are not in it."""
     foreign_cores: float
 
 

@@ -1,13 +1,12 @@
 """The benchmark of Spark: what is made of samples, and that a job's cost has its ended processes in it."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from bench.machine import this_machine
 from bench.spark import report
-from bench.spark.cost import job_cpu_s
+from bench.spark.cost import JobCost
 from bench.spark.jobs import JVM, OURS, PARQUET
 from bench.spark.samples import Latency, Rate, Results
 
@@ -74,9 +73,22 @@ def test_results_come_back_as_they_were_saved(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_a_job_has_its_ended_processes_in_it() -> None:
-    busy = "import time\nwhile time.process_time() < 0.3: pass"
-    before = job_cpu_s(os.getpid())
+    """Also those whose parent ignores their end, as Spark's daemon does."""
+    work = "import time\nwhile time.process_time() < 1.0: pass\n"
+    parent = (
+        "import signal, subprocess, sys\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {work!r}])\n"
+        "child.wait()\nprint(flush=True)\nsys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as root:
+        cost = JobCost(root.pid)
+        assert root.stdout is not None
+        root.stdout.readline()
+        used = cost.cpu_s()
+        cost.close()
+        root.communicate()
 
-    subprocess.run([sys.executable, "-c", busy], check=True)
-
-    assert job_cpu_s(os.getpid()) - before >= 0.25
+    assert used >= 0.6
