@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from everlog import Consumer, TopicPartition
 from everlog.tables.arrow import Batch, pa
 from everlog.tables.rows import record_schema
 from everlog.tables.spec import TableSpec
@@ -70,4 +71,16 @@ def state(table: Table) -> dict[bytes, int]:
     rows = table.read(["_key", "id"]).to_pylist()
     found = {row["_key"]: row["id"] for row in rows}
     assert len(found) == len(rows), rows
+    return found
+
+
+def read_all(bootstrap: str, topic: str) -> list[Any]:
+    """All committed records of a topic."""
+    found: list[Any] = []
+    with Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+        places = [TopicPartition(topic, each.index) for each in consumer.partitions_for(topic)]
+        consumer.assign(places)
+        ends = consumer.end_offsets(*places)
+        while any(consumer.position(place) < end for place, end in ends.items()):
+            found += consumer.poll(1.0)
     return found

@@ -11,8 +11,7 @@ from everlog.tables.back import Sent, records_of, send_back
 from everlog.tables.errors import TableMisdeclared
 from everlog.tables.spec import FORMATS, TableSpec
 from everlog.tables.table import open_table
-from tests.tables.builders import a_spec, order, orders, records
-from tests.tables.test_crash import read_all
+from tests.tables.builders import a_spec, order, orders, read_all, records
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from everlog import Consumer, Producer, TopicPartition
+from everlog import Producer, TopicPartition
 from everlog.client.core.dead_letters import read_dead_letter
 from everlog.tables.spec import FORMATS, TableSpec
 from everlog.tables.table import Table, open_table
 from tests.tables import crash_child
-from tests.tables.builders import a_spec, ids, order, records, state
+from tests.tables.builders import a_spec, ids, order, read_all, records, state
 from tests.tables.crash_child import BATCH, dumped, log_of
 
 KILLS = int(os.environ.get("EVERLOG_TABLE_KILLS", "0"))
@@ -202,15 +202,3 @@ def test_a_killed_way_back_sends_each_row_once(
 
     numbers = sorted(int(record.key) for record in read_all(everlog_bootstrap, topic))
     assert numbers == ids(table)
-
-
-def read_all(bootstrap: str, topic: str) -> list[Any]:
-    """All committed records of a topic."""
-    found: list[Any] = []
-    with Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
-        places = [TopicPartition(topic, each.index) for each in consumer.partitions_for(topic)]
-        consumer.assign(places)
-        ends = consumer.end_offsets(*places)
-        while any(consumer.position(place) < end for place, end in ends.items()):
-            found += consumer.poll(1.0)
-    return found

@@ -13,8 +13,7 @@ from everlog.tables.offsets import OffsetRanges
 from everlog.tables.results import Already, Committed
 from everlog.tables.spec import TableSpec
 from everlog.tables.table import Table, open_table
-from tests.tables.builders import a_spec, ids, order, records
-from tests.tables.test_crash import read_all
+from tests.tables.builders import a_spec, ids, order, read_all, records
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_a_gap_in_the_table_is_filled_and_the_rest_not_read_into_it_twice(table_
     assert ids(table) == list(range(40))
 
 
-def test_latest_begins_with_what_comes(table_spec: TableSpec) -> None:
+def test_latest_begins_with_what_comes(table_spec: TableSpec, everlog_bootstrap: str) -> None:
     send(table_spec, range(10))
     pace = Pace(start="latest", batch_s=0.2)
     stop, began = threading.Event(), threading.Event()
@@ -111,7 +111,13 @@ def test_latest_begins_with_what_comes(table_spec: TableSpec) -> None:
     thread.start()
     try:
         assert began.wait(60)
-        send(table_spec, range(10, 16))
+        send(table_spec, range(10, 14))
+        # A partition that comes now has nothing that was there before.
+        with Admin(everlog_bootstrap) as admin:
+            admin.create_partitions({table_spec.topic: 3})
+        with Producer(everlog_bootstrap) as producer:
+            for n in (14, 15):
+                producer.send(table_spec.topic, order(n), partition=2).result(30)
         thread.join(60)
         assert not thread.is_alive()
     finally:

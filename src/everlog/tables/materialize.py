@@ -38,7 +38,8 @@ class Pace:
     until_end: bool = False
     """End once all that was in the topic at the start is in the table, instead of following it for ever."""
     start: Literal["earliest", "latest"] = "earliest"
-    """Where to begin with partitions of which the table has nothing."""
+    """Where to begin with a topic of which the table has nothing. Partitions that come later, or had nothing
+    until a restart, are read from their beginning: rather too much than too little."""
     tidy_batches: int = 20
     """After so many batches the table is tidied up if it needs it (`Table.keep_tidy`); 0 for never."""
     skip_lost: bool = False
@@ -120,6 +121,8 @@ class _Runner:
         """Where the range of the batch being read begins in each partition."""
         self._from: dict[TopicPartition, int] = {}
         """Where reading it began: behind that start if the log begins there."""
+        self._is_placed = False
+        """Whether the places to begin with were chosen."""
         self._targets: dict[TopicPartition, int] = {}
         """With `until_end`: where each partition ended at the start."""
 
@@ -181,11 +184,19 @@ class _Runner:
             # Records that were fetched ahead stay of use if the place is right already.
             if is_new or self._consumer.position(place) != at:
                 self._consumer.seek(place, at)
+        self._is_placed = True
 
     def _first_wanted(self, place: TopicPartition, covered: Coverage, begin: int, end: int) -> int:
         if place not in covered.spans and self._pace.start == "latest":
-            return self._from.get(place, end)
+            if place in self._from:
+                return self._from[place]
+            # A partition that comes later is read from its beginning: nobody has seen what it holds.
+            if not self._is_placed and not any(each.topic == place.topic for each in covered.spans):
+                return end
         missing = covered.first_missing(place, 0)
+        if place in covered.spans and self._pace.start == "latest":
+            # What lies before the first batch is left out, or to a backfill.
+            missing = covered.spans[place][-1][1]
         if missing >= begin:
             return missing
         if missing > 0 and not self._pace.skip_lost:
