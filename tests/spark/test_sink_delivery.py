@@ -13,7 +13,7 @@ from everlog.model.errors import ConfigError
 from everlog.spark.sink import decisions
 from everlog.spark.sink.deciding import Decider
 from everlog.spark.sink.errors import SinkFailed
-from everlog.spark.sink.names import pointer_group
+from everlog.spark.sink.names import pointer_group, transactional_id_prefix
 from everlog.spark.sink.options import SinkOptions
 from everlog.spark.sink.producers import BatchPlace
 from everlog.spark.sink.protocol import Gone, commit_batch
@@ -200,6 +200,16 @@ def test_a_decision_is_found_though_the_group_was_forgotten(query: Query) -> Non
 
     wait_for(lambda: query.seen() == ["a", "b"])
     assert query.open_transactions() == []
+
+
+def test_ids_that_the_cluster_has_forgotten_are_open_no_more(query: Query) -> None:
+    from everlog.client.core.txn.prepared import PreparedTransaction
+
+    forgotten = PreparedTransaction(f"{transactional_id_prefix(query.id)}forgotten", 9_999, 0)
+    with pytest.raises(Gone, match="open no more"):
+        query.decider.run(lambda: commit_batch(0, [forgotten], 0))
+    query.commit(0, [query.task(0, "a")])
+    wait_for(lambda: query.seen() == ["a"])
 
 
 def test_another_query_that_decides_is_not_in_the_way(cluster: str, new_topic: NewTopic) -> None:

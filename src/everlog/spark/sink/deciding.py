@@ -2,11 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, assert_never
 
 from everlog.client.core.admin.outcomes import ItemsRefused
-from everlog.client.core.admin.transactions import ONGOING
+from everlog.client.core.admin.transactions import ONGOING, Transaction
 from everlog.client.core.errors import Fenced, Unsupported
 from everlog.client.core.producer.settings import ProducerOptions
 from everlog.client.core.txn.prepared import PreparedTransaction
@@ -177,9 +177,13 @@ class Decider:
 
     def _check_open(self, transactions: Sequence[PreparedTransaction]) -> None:
         margin_ms = min(_MARGIN_MS, self._options.transaction_timeout_ms // 2)
-        found = self._admin.describe_transactions([one.transactional_id for one in transactions])
+        found = self._described(one.transactional_id for one in transactions)
         for one in transactions:
-            seen = found[one.transactional_id]
+            seen = found.get(one.transactional_id)
+            if seen is None:
+                raise Gone(
+                    f"the transaction of {one.transactional_id!r} is open no more: its id is forgotten"
+                )
             if seen.state != ONGOING or (seen.producer_id, seen.producer_epoch) != _stamp(one):
                 raise Gone(
                     f"the transaction of {one.transactional_id!r} is open no more: it is {seen.state}, epoch "
@@ -193,11 +197,20 @@ class Decider:
                     "cluster allow two-phase commit"
                 )
 
+    def _described(self, names: Iterable[str]) -> dict[str, Transaction]:
+        """Transactional ids by name; one that the cluster has forgotten is left out."""
+        try:
+            return self._admin.describe_transactions(names)
+        except ItemsRefused as error:
+            if any(one.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND for one in error.errors.values()):
+                raise
+            return error.done
+
     def _find_open(self, beside: frozenset[str]) -> tuple[PreparedTransaction, ...]:
         prefix = transactional_id_prefix(self._query)
         listed = [one.transactional_id for one in self._admin.list_transactions(states=[ONGOING])]
         names = [one for one in listed if one.startswith(prefix) and one not in beside]
-        found = self._admin.describe_transactions(names) if names else {}
+        found = self._described(names) if names else {}
         return tuple(
             PreparedTransaction(one.transactional_id, one.producer_id, one.producer_epoch)
             for one in found.values()
@@ -229,7 +242,7 @@ class Decider:
         # One that a driver held before it died can be ended by its holder alone, or by whoever takes its id.
         # Its run of the query is over, so nobody will use the id again.
         wanted = {one.transactional_id: one for one in transactions}
-        for name, seen in self._admin.describe_transactions(wanted).items():
+        for name, seen in self._described(wanted).items():
             if seen.state == ONGOING and (seen.producer_id, seen.producer_epoch) == _stamp(wanted[name]):
                 self._admin.fence_producer(name)
 
