@@ -21,6 +21,7 @@ def main() -> int:
         default="everlog",
         help="Spark reading a topic, Spark reading files, or the sink in processes without a JVM",
     )
+    parser.add_argument("--minutes", type=float, default=1e9, help="stop after so long, with fewer kills")
     parser.add_argument("--no-two-phase", action="store_true", help="a broker without two-phase commit")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="everlog-kills-"))
@@ -31,6 +32,8 @@ def main() -> int:
         planned = [(step, victim) for victim in ("self", "broker") for step in (*TASK_STEPS, *COMMIT_STEPS)]
         driver_steps = [*COMMIT_STEPS, *TASK_STEPS]
         while (count := campaign.report.kills.total()) < given.kills:
+            if time.monotonic() - began > 60 * given.minutes:
+                break
             if count % 10 == 5:
                 if driver_steps:
                     campaign.kill_at(driver_steps.pop(0), "driver")
