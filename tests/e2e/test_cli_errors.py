@@ -25,7 +25,7 @@ pytestmark = pytest.mark.e2e
         (["consume", "x", "-p", "a"], "--partition 'a' cannot be read"),
         (["consume", "x", "--format", "%q"], "has '%q'"),
         (["produce", "x", "--acks", "2"], "'2' is not one of"),
-        (["produce", "x", "--idempotent", "--acks", "1"], "--idempotent needs --acks all"),
+        (["perf", "produce", "x", "--idempotent", "--acks", "1"], "--idempotent needs --acks all"),
         (["produce", "x", "--header", "h"], "--header 'h' cannot be read"),
         (["produce", "x", "--timestamp", "soon"], "--timestamp 'soon' cannot be read"),
         (["up", "--brokers", "2"], "clusters of brokers come with a later release"),

@@ -72,7 +72,7 @@ def test_acks_0_writes_without_hearing_of_offsets(everlog_bootstrap: str, topic:
 
 def test_keys_headers_and_timestamps_are_kept(everlog_bootstrap: str, topic: str) -> None:
     everlog(
-        *("produce", topic, "--key-separator", "=>", "-H", "source=shop", "-H", "n=", "--idempotent"),
+        *("produce", topic, "--key-separator", "=>", "-H", "source=shop", "-H", "n="),
         *("--timestamp", "2026-01-31T08:00:00Z"),
         stdin="k1=>v1\nk2=>v2=>more\n",
         bootstrap=everlog_bootstrap,

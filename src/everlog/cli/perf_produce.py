@@ -87,7 +87,7 @@ class Meter:
     metavar="N",
     default=65536,
     show_default=True,
-    help="Size of a batch.",
+    help="How large a batch is when it is sent at once; it grows while it waits for its turn.",
 )
 @click.option(
     "--partitions",

@@ -82,14 +82,13 @@ class Tally:
     help="What lines are.  [default: json with --json, else text]",
 )
 @click.option("--tombstones", is_flag=True, help="An empty value is null: it deletes the key when compacted.")
-@click.option("--idempotent", is_flag=True, help="No duplicates from retries; needs acks=all.")
 @click.option(
     "--batch-bytes",
     type=click.IntRange(min=1),
     metavar="N",
     default=16384,
     show_default=True,
-    help="Size of a batch.",
+    help="How large a batch is when it is sent at once; it grows while it waits for its turn.",
 )
 @click.option("--create", is_flag=True, help="Let the broker create the topic if it is missing.")
 @codec_option
@@ -107,7 +106,6 @@ def produce(
     path: str | None,
     input_form: str | None,
     tombstones: bool,
-    idempotent: bool,
     batch_bytes: int,
     create: bool,
     codec: Codec,
@@ -119,10 +117,9 @@ def produce(
 
     A line is a value; with --key-separator a key and a value; as JSON an object with key, value, headers,
     partition and timestamp, where bytes that are no text are {"base64": "…"}. What has been read is sent
-    as soon as the input pauses. With --json lines are JSON and so is the summary.
+    as soon as the input pauses. With --acks all, no retry writes a record twice or out of order. With --json
+    lines are JSON and so is the summary.
     """
-    if idempotent and acks != -1:
-        raise click.UsageError("--idempotent needs --acks all: else a retry cannot be told from a loss")
     as_json = input_form == "json" or (input_form is None and bool(ctx.params.get("as_json")))
     separator = None if key_separator is None else key_separator.encode()
     reader = read_json_record if as_json else text_reader(separator, empty_is_null=tombstones)
