@@ -130,6 +130,8 @@ class SourceOptions:
     """For how long the set of partitions is believed; None for not at all."""
     commit_group: str | None
     push_filters: bool
+    """Whether filters narrow down what a batch reads. Not by default: Spark 4.3 keeps the tasks that it planned
+    with filters for the next query of the same DataFrame, which has others, and rows would be missing."""
     columns: tuple[str, ...] | None
     value: ValueOptions | None
 
@@ -174,7 +176,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceO
         poll_timeout_s=(options.whole("kafkaConsumer.pollTimeoutMs", 1) or 120_000) / 1000,
         metadata_ttl_s=None if ttl is None or ttl < 0 else ttl / 1000,
         commit_group=options.text("commitGroup"),
-        push_filters=options.flag("pushFilters", default=True),
+        push_filters=options.flag("pushFilters", default=False),
         columns=_columns(options),
         value=_value(options),
     )

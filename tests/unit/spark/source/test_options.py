@@ -118,6 +118,11 @@ def test_a_stream_has_no_end(name: str) -> None:
         stream(**{name: value})
 
 
+def test_filters_are_handed_down_only_to_who_asks_for_it() -> None:
+    assert not batch().push_filters
+    assert batch(pushFilters="true").push_filters
+
+
 def test_a_batch_passes_over_limits_of_triggers() -> None:
     assert batch(maxOffsetsPerTrigger="5").limits == Limits()
 
