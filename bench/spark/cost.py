@@ -1,7 +1,7 @@
 """What a job of Spark costs: CPU seconds of the virtual machine and all Python processes that it starts.
 
 Spark's daemon of Python workers ignores their end, so the kernel adds what they used to nobody's account.
-They are looked at several times a second instead, and one that has ended counts with what it was seen to have.
+They are looked at several times a second instead; an ended one counts with what it was seen to have used.
 """
 
 import os
