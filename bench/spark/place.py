@@ -143,7 +143,9 @@ class Place:
         query = writer.trigger(processingTime="0 seconds").start()
         try:
             deadline = time.monotonic() + _FIRST_BATCH_LIMIT_S
-            while query.lastProgress is None and query.isActive:
+            while query.lastProgress is None:
+                if not query.isActive:
+                    raise RuntimeError(f"{job.name}: the query ended: {query.exception()}")
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{job.name}: no batch within {_FIRST_BATCH_LIMIT_S:.0f} s")
                 time.sleep(0.1)
