@@ -118,7 +118,7 @@ def test_a_project_runs_for_ever_here_and_then_unchanged_on_a_cluster(tmp_path: 
 
 
 def runs_for_ever_until_it_is_interrupted(shop: Shop) -> None:
-    arguments = ("run", str(shop.root), "--continuous", "--interval", "5", "--master", "local[2]", "--json")
+    arguments = ("run", str(shop.root), "--continuous", "--interval", "10", "--master", "local[2]", "--json")
     process = subprocess.Popen(
         shop.command(*arguments),
         env=shop.environment,

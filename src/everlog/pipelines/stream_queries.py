@@ -16,6 +16,7 @@ from everlog.pipelines.streams import Stream, take_declared
 # flows again by itself, but not queries.
 _SLOW_MACHINE = "Python worker failed to connect back"
 _MOST_TRIES = 3
+_LONGEST_REST_S = 30.0
 
 
 def load_streams(project: Project, spark: Any) -> list[Stream]:
@@ -110,9 +111,11 @@ class StreamQueries:
                 progress = running.query.lastProgress
                 running.failures = 1 if progress is not None else running.failures + 1
                 error = running.query.exception()
-                if error is not None and running.failures >= most:
+                # A machine that is too slow now will be quicker later; it gets more time than other faults.
+                limit = most * _MOST_TRIES if _SLOW_MACHINE in str(error) else most
+                if error is not None and running.failures >= limit:
                     raise error
-                running.restart_at = now + 2.0 ** (running.failures - 1)
+                running.restart_at = now + min(_LONGEST_REST_S, 2.0 ** (running.failures - 1))
             if now >= running.restart_at:
                 running.restart_at = None
                 running.query = self._start(running.stream, anew=False)

@@ -156,6 +156,20 @@ def test_a_python_that_was_slow_to_start_is_tried_again_a_few_times(tmp_path: Pa
         queries.done()
 
 
+def test_a_run_for_ever_is_patient_with_a_slow_machine(tmp_path: Path) -> None:
+    queries, writer, _ = started(tmp_path)
+
+    for attempt in range(8):
+        writer.queries[-1].fail("Python worker failed to connect back.")
+        queries.restart_failed(3, attempt * 100.0)
+        queries.restart_failed(3, attempt * 100.0 + 30)
+    assert len(writer.queries) == 9
+
+    writer.queries[-1].fail("Python worker failed to connect back.")
+    with pytest.raises(RuntimeError):
+        queries.restart_failed(3, 1000.0)
+
+
 def test_what_is_no_writer_is_refused_with_what_was_expected(tmp_path: Path) -> None:
     queries = StreamQueries(None, a_project(tmp_path), lambda _: None)
 
