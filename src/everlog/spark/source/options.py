@@ -130,7 +130,7 @@ class SourceOptions:
     """For how long the set of partitions is believed; None for not at all."""
     commit_group: str | None
     push_filters: bool
-    """Whether filters narrow down what a batch reads. Not by default: Spark 4.3 keeps the tasks it planned with
+    """Whether filters narrow down what a batch reads. Not by default: Spark 4.3 keeps tasks planned with
     filters for the next query of the same DataFrame, which has others, and rows would be missing."""
     columns: tuple[str, ...] | None
     value: ValueOptions | None
