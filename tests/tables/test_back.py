@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from everlog.tables import steps
 from everlog.tables.back import Sent, records_of, send_back
 from everlog.tables.errors import TableMisdeclared
 from everlog.tables.spec import FORMATS, TableSpec
@@ -37,6 +38,32 @@ def test_rows_go_out_once_and_later_those_that_are_new(
     assert sorted(int(record.key) for record in found) == list(range(9))
     assert {int(record.key): json.loads(record.value) for record in found}[3] == {"id": 3, "item": "pizza"}
     assert send_back(spec, topic, key=["id"], group=f"again-{topic}").rows == 9
+
+
+def test_what_was_begun_is_gone_on_with_in_pieces_of_any_size(
+    tmp_path: Path, everlog_bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic()
+    spec = a_spec(tmp_path, name=f"o-{topic}", bootstrap=everlog_bootstrap)
+    table = open_table(spec)
+    table.commit("q", 0, [table.stage([orders(range(20))])])
+
+    class Died(BaseException):
+        pass
+
+    def die(step: str) -> None:
+        if step == "back-committed":
+            raise Died
+
+    steps.observer = die
+    try:
+        with pytest.raises(Died):
+            send_back(spec, topic, key=["id"], batch_rows=7)
+    finally:
+        steps.observer = None
+    assert send_back(spec, topic, key=["id"], batch_rows=4).rows == 13
+
+    assert sorted(int(record.key) for record in read_all(everlog_bootstrap, topic)) == list(range(20))
 
 
 def test_keys_are_the_records_own_one_column_or_several(tmp_path: Path) -> None:

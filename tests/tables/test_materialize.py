@@ -40,6 +40,8 @@ def send(spec: TableSpec, numbers: range, *, transactional: bool = False, abort:
         for n in numbers:
             producer.send(spec.topic, order(n), key=b"k%d" % (n % 5), partition=n % 2)
         if transactional:
+            # What is not sent yet is dropped by an abort, and would not be in the log.
+            producer.flush()
             (producer.abort_transaction if abort else producer.commit_transaction)()
 
 

@@ -270,7 +270,7 @@ class IcebergStore:
         table = view.native.table
         metadata = table.metadata
         paths = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
-        paths |= {each.statistics_path for each in metadata.statistics}
+        paths |= {each.statistics_path for each in (*metadata.statistics, *metadata.partition_statistics)}
         for snapshot in metadata.snapshots:
             paths.add(snapshot.manifest_list)
             for manifest in snapshot.manifests(table.io):
