@@ -11,6 +11,7 @@ from tests.spark.kills_table.scene import Scene
 from tests.spark.kills_table.small import run_small
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("table_format", "mode", "moment"),
     [
