@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from everlog.tables.spec import TableSpec
 
 VOLUME_GROUP = "shop-volume"
-LIVE_SECONDS = 15.0
 PATIENCE_SECONDS = 300.0
 FLOWS = 2
 
@@ -44,10 +43,18 @@ FLOWS = 2
     show_default=True,
     help="How many orders.",
 )
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    metavar="N",
+    default=15.0,
+    show_default=True,
+    help="How long the second half of them takes.",
+)
 @click.option("--keep", is_flag=True, help="Leave broker and pipeline running after the summary.")
 @click.option("--without-spark", is_flag=True, help="Show the broker alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-def main(*, count: int, keep: bool, without_spark: bool, as_json: bool) -> None:
+def main(*, count: int, seconds: float, keep: bool, without_spark: bool, as_json: bool) -> None:
     """Stream sample orders into a broker and through a pipeline on Spark, and show what came out."""
     # Whoever ends us by SIGTERM means the broker too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -55,7 +62,8 @@ def main(*, count: int, keep: bool, without_spark: bool, as_json: bool) -> None:
     directory = tempfile.mkdtemp(prefix="everlog-demo-")
     try:
         with demo_broker(directory) as broker:
-            _run(Demo(broker, Path(directory), view), count, keep=keep, alone=without_spark, as_json=as_json)
+            demo = Demo(broker, Path(directory), view, seconds)
+            _run(demo, count, keep=keep, alone=without_spark, as_json=as_json)
     except KeyboardInterrupt:
         view.say()
     except (EverlogError, OSError) as error:
@@ -89,10 +97,11 @@ def _why_no_spark() -> str | None:
 class Demo:
     """One run of the demo, on a broker that serves."""
 
-    def __init__(self, broker: DemoBroker, directory: Path, view: DemoView) -> None:
+    def __init__(self, broker: DemoBroker, directory: Path, view: DemoView, live_seconds: float) -> None:
         self.broker = broker
         self.view = view
         self._directory = directory
+        self._live_seconds = live_seconds
         self._began = time.monotonic()
 
     def without_spark(self, count: int, reason: str, *, keep: bool) -> dict[str, object]:
@@ -101,7 +110,7 @@ class Demo:
 
         self.view.say(f"Spark is left out: {reason}")
         orders = make_orders(maker_of_orders(), count)
-        stream = self._topic_and_stream(orders, live_seconds=0.0)
+        stream = self._topic_and_stream(orders)
         stream.start()
         stream.go_live()
         self._until(lambda: stream.is_done, "orders are being written", stream.check)
@@ -140,7 +149,7 @@ class Demo:
         view, bootstrap = self.view, self.broker.bootstrap
         with DemoPipeline(project, bootstrap) as pipeline:
             orders = make_orders(maker, count)
-            stream = OrderStream(bootstrap, project.topics[0].name, orders, LIVE_SECONDS)
+            stream = OrderStream(bootstrap, project.topics[0].name, orders, self._live_seconds)
             volume = VolumeReader(bootstrap, project.topics[1].name)
             try:
                 spark_seconds = self._start(pipeline, stream)
@@ -164,12 +173,12 @@ class Demo:
 
         seed_project(project, self.broker.bootstrap, topics_only=True)
 
-    def _topic_and_stream(self, orders: Orders, live_seconds: float) -> OrderStream:
+    def _topic_and_stream(self, orders: Orders) -> OrderStream:
         from everlog.cli.connect import open_admin
 
         with open_admin(self.broker.bootstrap, PATIENCE_SECONDS) as admin:
             admin.create_topic("orders", 3)
-        return OrderStream(self.broker.bootstrap, "orders", orders, live_seconds)
+        return OrderStream(self.broker.bootstrap, "orders", orders, seconds=0.0)
 
     def _start(self, pipeline: "DemoPipeline", stream: OrderStream) -> float:
         """Let half of the orders wait for Spark, and the rest stream in once it runs."""
@@ -181,8 +190,7 @@ class Demo:
         stream.go_live()
         left = len(stream.orders.records) - stream.waiting
         self.view.say(
-            f"Spark runs after {seconds:.1f} s. {left:,} more orders stream in, "
-            f"{left / LIVE_SECONDS:,.0f} a second."
+            f"Spark runs after {seconds:.1f} s. {left:,} more orders stream in, in {self._live_seconds:g} s."
         )
         return seconds
 

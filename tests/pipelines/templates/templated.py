@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.pipelines.flow import AutoCdcFlow, Flow
 from pyspark.pipelines.graph_element_registry import (
     GraphElementRegistry,
@@ -25,7 +26,8 @@ from everlog.pipelines.project import STORAGE_KEY, Project
 from everlog.pipelines.scaffold import create_project
 from everlog.pipelines.streams import take_declared
 
-PATIENCE_S = 120
+PATIENCE_S = 500
+TRIES = 4
 
 
 @dataclass
@@ -110,16 +112,22 @@ class Templated:
         return writer.format(output.format or "parquet").partitionBy(*columns).option("path", path)
 
     def _finish(self, name: str, writer: Any) -> None:
-        query = (
-            writer.queryName(name)
-            .option("checkpointLocation", self.checkpoint(name))
-            .trigger(availableNow=True)
-            .start()
-        )
-        try:
-            assert query.awaitTermination(PATIENCE_S), f"flow {name} did not end: {query.status}"
-        finally:
-            query.stop()
+        for tries_left in reversed(range(TRIES)):
+            query = (
+                writer.queryName(name)
+                .option("checkpointLocation", self.checkpoint(name))
+                .trigger(availableNow=True)
+                .start()
+            )
+            try:
+                assert query.awaitTermination(PATIENCE_S), f"flow {name} did not end: {query.status}"
+                return
+            except StreamingQueryException as error:
+                # As a run does: Spark gives a Python that it starts ten seconds to report.
+                if not tries_left or "Python worker failed to connect back" not in str(error):
+                    raise
+            finally:
+                query.stop()
 
     def expected(self, name: str) -> list[dict[str, Any]]:
         """The lines of a file of what comes out."""

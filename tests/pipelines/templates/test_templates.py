@@ -13,6 +13,7 @@ from everlog.mirror.mirror import Mirror
 from everlog.mirror.notes import offset_maps, open_notes
 from everlog.pipelines.scaffold import templates
 from tests.pipelines.templates.templated import (
+    PATIENCE_S,
     assert_holds,
     lag_of,
     produce,
@@ -21,7 +22,7 @@ from tests.pipelines.templates.templated import (
     templated,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(1200)]
 
 
 def test_orders_go_to_every_topic_whose_rule_they_meet(
@@ -213,7 +214,7 @@ def test_history_is_replayed_beside_a_live_job(spark: Any, cluster: everlog.Clus
             .trigger(availableNow=True)
             .start()
         )
-        assert history.awaitTermination(120)
+        assert history.awaitTermination(PATIENCE_S)
         query.processAllAvailable()
         scores = [
             {

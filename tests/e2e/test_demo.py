@@ -1,0 +1,50 @@
+"""`make run`: orders through the pipeline on a real Spark, and the broker alone where there is no Java."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def demo(*args: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "everlog.cli.demo", *args],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=580,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(600)
+def test_orders_come_through_spark_exactly_once() -> None:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("no Java on this machine: Spark needs 17 or newer")
+    done = demo("--count", "4000", "--seconds", "3", "--json")
+
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["command"] == "demo"
+    assert found["exactly_once"] is True
+    assert found["orders"]["written"] == found["table"]["rows"] == 4000
+    assert sum(minute["orders"] for minute in found["minutes"]) == 3999
+    assert found["lag"] == 0
+    assert {flow["flow"] for flow in found["spark"]["flows"]} == {"volume", "orders_table"}
+
+
+def test_without_java_the_broker_shows_what_it_can_do_and_one_line_says_why(tmp_path: Path) -> None:
+    done = demo("--count", "1000", PATH=str(tmp_path), JAVA_HOME="")
+
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("Spark is left out: ")]
+    assert "no Java was found: Spark needs 17 or newer" in line
+    assert "1,000 orders written" in done.stdout
+    assert done.stderr == ""
