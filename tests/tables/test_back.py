@@ -51,17 +51,24 @@ def test_what_was_begun_is_gone_on_with_in_pieces_of_any_size(
     class Died(BaseException):
         pass
 
-    def die(step: str) -> None:
-        if step == "back-committed":
-            raise Died
+    def send_and_die(batch_rows: int, transactions: int) -> None:
+        left = [transactions]
 
-    steps.observer = die
-    try:
-        with pytest.raises(Died):
-            send_back(spec, topic, key=["id"], batch_rows=7)
-    finally:
-        steps.observer = None
-    assert send_back(spec, topic, key=["id"], batch_rows=4).rows == 13
+        def die(step: str) -> None:
+            left[0] -= step == "back-committed"
+            if not left[0]:
+                raise Died
+
+        steps.observer = die
+        try:
+            with pytest.raises(Died):
+                send_back(spec, topic, key=["id"], batch_rows=batch_rows)
+        finally:
+            steps.observer = None
+
+    send_and_die(batch_rows=7, transactions=2)
+    send_and_die(batch_rows=4, transactions=1)
+    assert send_back(spec, topic, key=["id"], batch_rows=5).rows == 4
 
     assert sorted(int(record.key) for record in read_all(everlog_bootstrap, topic)) == list(range(20))
 
