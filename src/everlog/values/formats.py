@@ -1,6 +1,7 @@
 """The formats by name."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 
 from everlog.values.arrow import Schema
 from everlog.values.decoded import BadSetting, Decoder, Encoder
@@ -42,8 +43,8 @@ def decoder(format: str, schema: Schema, settings: Mapping[str, str] | None = No
         case "json":
             return JsonDecoder(schema, chosen.get("timeZone", "UTC"))
         case "avro":
-            from everlog.values.avro import AvroDecoder
-
+            with _needing_fastavro():
+                from everlog.values.avro import AvroDecoder
             return AvroDecoder(schema, chosen)
         case "string":
             return TextDecoder(schema)
@@ -64,8 +65,8 @@ def encoder(format: str, schema: Schema, settings: Mapping[str, str] | None = No
         case "json":
             return JsonEncoder(schema)
         case "avro":
-            from everlog.values.avro import AvroEncoder
-
+            with _needing_fastavro():
+                from everlog.values.avro import AvroEncoder
             return AvroEncoder(schema, chosen)
         case "string":
             return TextEncoder(schema)
@@ -80,9 +81,22 @@ def avro_columns(avro_schema: str) -> Schema:
 
     Moments are in microseconds, as Spark has them; a union with null is what it is without.
     """
-    from everlog.values.avro_schemas import avro_columns
-
+    with _needing_fastavro():
+        from everlog.values.avro_schemas import avro_columns
     return avro_columns(avro_schema)
+
+
+@contextmanager
+def _needing_fastavro() -> Generator[None]:
+    """Say what to install if the one package is missing that only Avro needs."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "fastavro":
+            raise
+        raise BadSetting(
+            "value format avro needs fastavro: pip install 'everlog[spark]', or fastavro"
+        ) from None
 
 
 def _checked(name: str, schema: Schema, settings: Mapping[str, str]) -> dict[str, str]:

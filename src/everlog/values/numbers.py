@@ -1,14 +1,12 @@
 """Values that are one number or raw bytes, as Kafka's own serializers write them: big endian, fixed width."""
 
+import sys
+from array import array
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
 
 from everlog.values.arrow import Array, DataType, Schema, StructArray, pa, pc, struct_of, types
 from everlog.values.decoded import BadSetting, Decoded, binary_values
 from everlog.values.text import check_one_field
-
-_numpy: Any = import_module("numpy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +16,7 @@ class NumberFormat:
     name: str
     kind: DataType
     code: str
-    """The number as numpy knows it, in Kafka's byte order."""
+    """The number as `array` knows it."""
 
     @property
     def width(self) -> int:
@@ -29,11 +27,11 @@ class NumberFormat:
 NUMBERS = {
     number.name: number
     for number in (
-        NumberFormat("short", pa.int16(), ">i2"),
-        NumberFormat("int", pa.int32(), ">i4"),
-        NumberFormat("long", pa.int64(), ">i8"),
-        NumberFormat("float", pa.float32(), ">f4"),
-        NumberFormat("double", pa.float64(), ">f8"),
+        NumberFormat("short", pa.int16(), "h"),
+        NumberFormat("int", pa.int32(), "i"),
+        NumberFormat("long", pa.int64(), "q"),
+        NumberFormat("float", pa.float32(), "f"),
+        NumberFormat("double", pa.float64(), "d"),
     )
 }
 
@@ -72,11 +70,13 @@ class NumberDecoder:
         """Those of values that all have the right width."""
         if not len(values):
             return pa.array([], self._number.kind)
-        start = values.offset
-        _, offsets, data = values.buffers()
-        first = _numpy.frombuffer(offsets, _numpy.int32, 1, start * 4)[0]
-        found = _numpy.frombuffer(data, self._number.code, len(values), int(first))
-        return pa.array(found.astype(found.dtype.newbyteorder("=")), self._number.kind)
+        # They lie one behind the other, and each is of the same width.
+        offsets = memoryview(values.buffers()[1]).cast("i")
+        first: int = offsets[values.offset]
+        data = memoryview(values.buffers()[2])[first : first + len(values) * self._number.width]
+        return pa.Array.from_buffers(
+            self._number.kind, len(values), [None, pa.py_buffer(_swapped(self._number, data))]
+        )
 
 
 class NumberEncoder:
@@ -89,9 +89,11 @@ class NumberEncoder:
     def encode(self, columns: StructArray) -> Array:
         """Make a column of numbers; a null is a null value."""
         column = columns.flatten()[0]
-        numbers = column.fill_null(0).to_numpy(zero_copy_only=False).astype(self._number.code)
+        numbers = column.fill_null(0)
+        start = numbers.offset * self._number.width
+        data = memoryview(numbers.buffers()[1])[start : start + len(numbers) * self._number.width]
         fixed = pa.FixedSizeBinaryArray.from_buffers(
-            pa.binary(self._number.width), len(column), [None, pa.py_buffer(numbers.tobytes())]
+            pa.binary(self._number.width), len(column), [None, pa.py_buffer(_swapped(self._number, data))]
         )
         return pc.if_else(column.is_valid(), fixed.cast(pa.binary()), pa.scalar(None, pa.binary()))
 
@@ -118,6 +120,15 @@ class BytesEncoder:
     def encode(self, columns: StructArray) -> Array:
         """The column; a null is a null value."""
         return columns.flatten()[0]
+
+
+def _swapped(number: NumberFormat, data: memoryview) -> bytes:
+    """Numbers from the machine's byte order to Kafka's, or back."""
+    numbers = array(number.code, data.tobytes())
+    assert numbers.itemsize == number.width
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers.tobytes()
 
 
 def _check_number(number: NumberFormat, schema: Schema) -> None:

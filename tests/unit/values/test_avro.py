@@ -1,6 +1,7 @@
 """Avro values: types, the prefix of registries, and what does not fit."""
 
 import json
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib import import_module
@@ -197,3 +198,12 @@ def test_any_bytes_are_a_row_or_an_error(values: list[bytes]) -> None:
 
     assert decoded.columns.to_pylist()[0] == decoded.columns.to_pylist()[-1] == ROW
     assert len(decoded.errors) == len(values) + 2
+
+
+def test_what_to_install_is_said_if_fastavro_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("everlog.values.avro")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+
+    with pytest.raises(BadSetting, match=r"value format avro needs fastavro: pip install 'everlog\[spark\]'"):
+        avro_columns(ORDER)
