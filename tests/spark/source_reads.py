@@ -1,5 +1,6 @@
 """Reads of the Spark source without Spark: the same plans and the same tasks, in this process."""
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -39,6 +40,16 @@ def send(bootstrap: str, topic: str, values: Iterable[bytes], *, partition: int 
         for value in values:
             producer.send(topic, value, key=value, partition=partition)
         producer.flush(timeout=60)
+
+
+def delete(bootstrap: str, topic: str) -> None:
+    """Delete a topic, and wait until brokers tell that it is gone."""
+    with everlog.Admin(bootstrap) as admin:
+        admin.delete_topics([topic])
+        deadline = time.monotonic() + 60
+        while topic in admin.list_topics():
+            assert time.monotonic() < deadline, f"{topic} is still there"
+            time.sleep(0.02)
 
 
 def plan(given: SourceOptions) -> list[ReadRange]:

@@ -1,6 +1,7 @@
 """The examples of the guide that need Spark run, in order, in the session of the tests."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 import everlog
 from everlog.spark.source.options import NAMES
+from tests.spark.patience import patiently
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "spark-source.md"
 _BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -25,9 +27,8 @@ def test_the_examples_run(spark: Any, everlog_bootstrap: str, capfd: pytest.Capt
     for block in _BLOCK.finditer(GUIDE.read_text()):
         if "import session" in block["code"]:
             continue
-        exec(
-            compile(block["code"].replace("127.0.0.1:9092", everlog_bootstrap), str(GUIDE), "exec"), namespace
-        )
+        code = compile(block["code"].replace("127.0.0.1:9092", everlog_bootstrap), str(GUIDE), "exec")
+        patiently(partial(exec, code, namespace))
 
     assert namespace["sales"].count() == 1001
     assert sum(progress.numInputRows for progress in namespace["query"].recentProgress) == 1001

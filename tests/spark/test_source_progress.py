@@ -11,7 +11,7 @@ from everlog.spark.source.offsets import DataLost, Offsets
 from everlog.spark.source.options import read_options
 from everlog.spark.source.progress import Progress
 from tests.spark.conftest import NewTopic
-from tests.spark.source_reads import at, options, send, values
+from tests.spark.source_reads import at, delete, options, send, values
 
 NUMBERS = [b"%d" % number for number in range(100)]
 
@@ -152,8 +152,7 @@ def test_topics_that_are_deleted_are_a_loss_and_topics_not_asked_for_any_more_ar
     start = {at(topic): 0, at(other): 0}
     with a_query(everlog_bootstrap, topic) as query:
         assert query.next_end(start, limited=False) == {at(topic): 0}
-        with everlog.Admin(everlog_bootstrap) as admin:
-            admin.delete_topics([other])
+        delete(everlog_bootstrap, other)
         with pytest.raises(DataLost, match=f"do not exist any more, .*: {other}-0"):
             query.next_end(start, limited=False)
         with pytest.raises(DataLost, match=f"do not exist any more, .*: {other}-0"):
@@ -182,8 +181,8 @@ def test_a_topic_that_was_made_anew_and_has_grown_is_a_loss(
     send(everlog_bootstrap, topic, NUMBERS[:3])
     with a_query(everlog_bootstrap, topic) as query:
         end = query.next_end(query.begin(), limited=False)
+        delete(everlog_bootstrap, topic)
         with everlog.Admin(everlog_bootstrap) as admin:
-            admin.delete_topics([topic])
             admin.create_topics([everlog.NewTopic(topic, 1)])
             admin.wait_for_topics([topic])
         send(everlog_bootstrap, topic, NUMBERS[:9])

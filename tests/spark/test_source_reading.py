@@ -16,7 +16,7 @@ from everlog.spark.source.reading import read_range
 from everlog.values.arrow import pa
 from tests import brokers
 from tests.spark.conftest import NewTopic
-from tests.spark.source_reads import RECORD, at, options, plan, rows, send, values
+from tests.spark.source_reads import RECORD, at, delete, options, plan, rows, send, values
 
 NUMBERS = [b"%d" % number for number in range(100)]
 
@@ -177,8 +177,7 @@ def test_a_topic_that_is_deleted_under_a_task_is_a_loss(everlog_bootstrap: str, 
     topic = new_topic()
     send(everlog_bootstrap, topic, NUMBERS)
     planned = plan(options(everlog_bootstrap, topic))
-    with everlog.Admin(everlog_bootstrap) as admin:
-        admin.delete_topics([topic])
+    delete(everlog_bootstrap, topic)
 
     with pytest.raises(DataLost, match=f"{topic}-0 was deleted while its offsets 0 to 99"):
         values(options(everlog_bootstrap, topic), planned)

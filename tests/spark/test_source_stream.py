@@ -1,16 +1,15 @@
 """Streaming reads through Spark: from checkpoint to checkpoint, as topics grow."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
 
 import everlog
 from tests.spark.conftest import NewTopic
-from tests.spark.source_reads import at, send
+from tests.spark.patience import patiently
+from tests.spark.source_reads import at, delete, send
 
 NUMBERS = [b"%d" % number for number in range(100)]
 
@@ -24,21 +23,6 @@ def a_stream(spark: Any, bootstrap: str, topic: str, **options: str) -> Any:
         .options(**options)
         .load()
     )
-
-
-SLOW_MACHINE = "Python worker failed to connect back"
-"""Spark gives the planner's Python ten seconds to start, whatever else the machine does."""
-
-
-def patiently(attempt: Callable[[], Any]) -> Any:
-    """Start a query, again if the machine was too slow for Spark: nothing was read then."""
-    for _ in range(5):
-        try:
-            return attempt()
-        except StreamingQueryException as error:
-            if SLOW_MACHINE not in str(error):
-                raise
-    return attempt()
 
 
 def run(frame: Any, folder: Path) -> Any:
@@ -120,8 +104,7 @@ def test_a_running_query_goes_on_with_what_comes_and_fails_with_one_line_when_re
         query.processAllAvailable()
         assert spark.table(name).count() == 5
 
-        with everlog.Admin(everlog_bootstrap) as admin:
-            admin.delete_topics([topic])
+        delete(everlog_bootstrap, topic)
         with pytest.raises(Exception, match="do not exist any more") as caught:
             query.processAllAvailable()
         assert "Traceback" not in str(caught.value)
