@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -104,7 +104,8 @@ def run_on_spark(wanted: SparkRun, stop: threading.Event, watch: Watch) -> Tally
         raise SparkFailed(explain(error) or " ".join(str(error).split())[:500]) from error
     finally:
         spark.stop()
-    return watch.tally()
+    # What Spark reports is what was read; which of it became dead letters it does not know.
+    return replace(watch.tally(), bad=None)
 
 
 def _follow(query: Any, stop: threading.Event, watch: Watch) -> None:

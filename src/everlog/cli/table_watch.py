@@ -13,7 +13,8 @@ class Tally:
 
     batches: int
     rows: int
-    bad: int
+    bad: int | None
+    """Dead letters; None if the engine does not tell."""
     seconds: float
 
     @property
