@@ -3,6 +3,7 @@
 import sys
 from array import array
 from dataclasses import dataclass
+from typing import Any
 
 from everlog.values.arrow import Array, DataType, Schema, StructArray, pa, pc, struct_of, types
 from everlog.values.decoded import BadSetting, Decoded, binary_values
@@ -71,8 +72,8 @@ class NumberDecoder:
         if not len(values):
             return pa.array([], self._number.kind)
         # They lie one behind the other, and each is of the same width.
-        offsets = memoryview(values.buffers()[1]).cast("i")
-        first: int = offsets[values.offset]
+        offsets: Any = memoryview(values.buffers()[1]).cast("i")
+        first = int(offsets[values.offset])
         data = memoryview(values.buffers()[2])[first : first + len(values) * self._number.width]
         return pa.Array.from_buffers(
             self._number.kind, len(values), [None, pa.py_buffer(_swapped(self._number, data))]
