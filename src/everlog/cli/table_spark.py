@@ -52,12 +52,15 @@ def checkpoint_of(spec: TableSpec, given: str | None) -> str:
 
 
 def starting_offsets(places: list[TopicPartition], covered: Coverage, *, latest: bool) -> str:
-    """Where a query without a checkpoint begins: at the first offset that the table does not have."""
+    """Where a query without a checkpoint begins: at the first offset that the table does not have.
+
+    With `latest` it goes on behind the last that it has, and leaves what lies before to a backfill.
+    """
+    ends = covered.ends()
     offsets: dict[str, dict[str, int]] = {}
     for place in sorted(places):
-        missing = covered.first_missing(place, 0)
-        fresh = LATEST if latest and place not in covered.spans else EARLIEST
-        offsets.setdefault(place.topic, {})[str(place.partition)] = missing or fresh
+        first = ends.get(place, LATEST) if latest else covered.first_missing(place, 0) or EARLIEST
+        offsets.setdefault(place.topic, {})[str(place.partition)] = first
     return json.dumps(offsets)
 
 
