@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from everlog.spark.table.writing import Target, abort, commit, commit_alone, pieces, stage, table_rows
+from everlog.tables.arrow import pa
 from everlog.tables.results import Already, Committed
 from everlog.tables.spec import TableSpec
 from everlog.tables.table import Table, open_table
