@@ -1,4 +1,4 @@
-"""Patience with Spark on a busy machine: it gives the planner's Python ten seconds to start, whatever else goes on."""
+"""Patience with Spark on a busy machine: a Python that it starts has ten seconds, whatever else goes on."""
 
 from collections.abc import Callable
 from typing import TypeVar
