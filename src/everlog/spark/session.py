@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from everlog.model.errors import ConfigError
 from everlog.spark.java import use_java
+from everlog.spark.quick_python import use_quick_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +29,7 @@ def session(
     ```
     """
     prepare()
+    use_quick_python(master)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name).master(master)
