@@ -174,15 +174,18 @@ class Campaign:
         elif victim == "broker":
             os.kill(self.broker.pid, signal.SIGKILL)
         else:
-            workers = self.driver.workers()
-            if not workers:
-                return
-            try:
-                os.kill(self.chance.choice(workers), signal.SIGKILL)
-            except ProcessLookupError:
-                return
+            self._feed_until(self._kill_worker, "a worker to kill")
         self.report.kills[f"{victim} sometime"] += 1
         self._wait_for_death(victim)
+
+    def _kill_worker(self) -> bool:
+        """Kill one of the processes that run tasks, plan or commit; False if there is none now."""
+        workers = self.driver.workers()
+        try:
+            os.kill(self.chance.choice(workers), signal.SIGKILL)
+        except (IndexError, ProcessLookupError):
+            return False
+        return True
 
     def _feed_until(self, condition: Callable[[], bool], what: str) -> None:
         def fed() -> bool:
