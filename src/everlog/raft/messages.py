@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import NO_UUID, Offset, Uuid
 
+NOTHING = Offset(0)
+"""A high watermark that says nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaKey:
@@ -89,7 +92,7 @@ class FetchReply:
 
     epoch: int
     leader: int | None
-    high_watermark: Offset = Offset(0)
+    high_watermark: Offset = NOTHING
     error: ErrorCode = ErrorCode.NONE
     diverging: tuple[int, Offset] | None = None
     """The newest epoch that both may have, and where it ends for the leader: the log is cut there."""
