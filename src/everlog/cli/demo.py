@@ -19,7 +19,7 @@ import click
 
 from everlog.cli.demo_broker import DemoBroker, demo_broker
 from everlog.cli.demo_orders import Orders, OrderStream, make_orders
-from everlog.cli.demo_view import DemoView, minute_line, money, pace
+from everlog.cli.demo_view import DemoView, minute_line, pace, total_line
 from everlog.cli.output import envelope
 from everlog.model.errors import ConfigError, EverlogError
 
@@ -221,10 +221,7 @@ class Demo:
             return stream.is_done and len(volume.minutes) >= len(closed)
 
         self._until(step, None, stream.check)
-        view.say(
-            f"  in all {sum(minute.orders for minute in volume.minutes.values()):>50,} orders  "
-            f"{money(sum(minute.volume_cents for minute in volume.minutes.values())):>12}"
-        )
+        view.say(total_line(list(volume.minutes.values())))
         count = len(orders.records)
         self._until(
             lambda: rows_in_table(spec) >= count and group_lag(self.broker.bootstrap, VOLUME_GROUP) == 0,

@@ -34,6 +34,14 @@ def minute_line(name: str, minute: Minute, largest: int) -> str:
     return f"  {name[11:16]}  {shown:<{WIDTH}}  {minute.orders:>7,} orders  {money(minute.volume_cents):>12}"
 
 
+def total_line(minutes: Sequence[Minute]) -> str:
+    """The line below the chart."""
+    orders, cents = (
+        sum(counts) for counts in zip(*((m.orders, m.volume_cents) for m in minutes), strict=True)
+    )
+    return f"  {'in all':<{WIDTH + 7}}  {orders:>7,} orders  {money(cents):>12}"
+
+
 def money(cents: int) -> str:
     """Cents as people read them."""
     return f"{cents // 100:,}.{cents % 100:02d}"
@@ -101,7 +109,7 @@ class DemoView:
         self._lines(Fields(rows).lines())
         self.heading("How Spark kept up")
         header = ("  FLOW", "BATCHES", "ROWS", "ROWS/S", "LAG")
-        cells = [(f"  {flow.flow}", flow.batches, flow.rows_in, round(flow.rate), flow.lag) for flow in flows]
+        cells = [(f"  {one.flow}", one.batches, one.rows_in, round(one.rate), one.lag) for one in flows]
         self._lines(Table(header, cells).lines())
         self.heading("Exactly once")
         for text in checks.held:

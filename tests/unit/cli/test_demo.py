@@ -9,7 +9,7 @@ import pytest
 from everlog.cli.demo_orders import Minute, Orders, make_orders
 from everlog.cli.demo_readback import maker_of_orders
 from everlog.cli.demo_results import Checks, TableFound, VolumeReader, check
-from everlog.cli.demo_view import bar, minute_line, money
+from everlog.cli.demo_view import bar, minute_line, money, total_line
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,14 @@ def test_a_minute_is_one_line() -> None:
     line = minute_line("2026-01-15T11:42:00Z", Minute(1500, 123_456), 3000)
 
     assert line.split() == ["11:42", "█" * 20, "1,500", "orders", "1,234.56"]
+
+
+def test_the_total_stands_below_the_minutes() -> None:
+    minutes = [Minute(1, 150), Minute(2, 250)]
+    above, total = minute_line("2026-01-15T11:42:00Z", minutes[1], 2), total_line(minutes)
+
+    assert total.split() == ["in", "all", "3", "orders", "4.00"]
+    assert above.index(" orders") == total.index(" orders")
 
 
 def test_money_has_its_cents() -> None:
