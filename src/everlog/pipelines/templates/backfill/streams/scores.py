@@ -7,6 +7,7 @@ again and watched alone; together they score each order once.
 """
 
 import json
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -39,10 +40,10 @@ def cut(topic: str) -> list[CutRow]:
         partitions = admin.describe_topics([topic])[topic].partitions
         ends = admin.list_offsets([everlog.TopicPartition(topic, index) for index in partitions])
     rows = [(topic, place.partition, end.offset if end else 0) for place, end in sorted(ends.items())]
+    session: Any = spark  # `createDataFrame` is typed in part only
+    frame = session.createDataFrame(rows, "topic string, partition int, offset long")
     # If there is a cut already, this one is not written.
-    spark.createDataFrame(rows, "topic string, partition int, offset long").coalesce(1).write.mode(
-        "ignore"
-    ).json(path)
+    frame.coalesce(1).write.mode("ignore").json(path)
     found = spark.read.schema("topic string, partition int, offset long").json(path).collect()
     return sorted((row["topic"], row["partition"], row["offset"]) for row in found)
 
