@@ -45,7 +45,9 @@ crash: $(VENV)/.tests ## crash-point enumeration with more histories and more wa
 
 sim: $(VENV)/.tests ## SIM_SEEDS (20000) simulated runs of a whole node with faults, SIM_CLIENT_SEEDS (2000) of our clients on it
 	EVERLOG_SIM_SEEDS=$(SIM_SEEDS) EVERLOG_SIM_CLIENT_SEEDS=$(SIM_CLIENT_SEEDS) \
-		$(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_seeds.py tests/sim/test_client_seeds.py
+		EVERLOG_SIM_RAFT_SEEDS=$(SIM_CLIENT_SEEDS) EVERLOG_SIM_REPLICATION_SEEDS=$(SIM_CLIENT_SEEDS) \
+		$(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_seeds.py tests/sim/test_client_seeds.py \
+		tests/sim/test_raft.py tests/sim/test_replication.py
 
 chaos: $(VENV)/.tests ## kill, stop and pause a real broker under load for CHAOS_SECONDS (300), then check the history
 	$(BIN)/python -m tests.e2e.workloads.chaos --seconds $(CHAOS_SECONDS) $(ARGS)

@@ -14,7 +14,7 @@ from everlog.raft.replica import Replica
 from everlog.raft.roles import Leader
 from tests.sim.raft_world import RaftWorld
 
-SEEDS = int(os.environ.get("EVERLOG_SIM_RAFT_SEEDS", "24"))
+SEEDS = int(os.environ.get("EVERLOG_SIM_RAFT_SEEDS", "16"))
 MUTANT_SEEDS = 100
 """In one of so many worlds a planted fault has to show; the slowest takes five."""
 

@@ -14,7 +14,7 @@ from everlog.replication.follower import Append, Fetched, FollowerState, Ignore,
 from everlog.replication.leader import AdvanceHighWatermark, Effect, LeaderState
 from tests.sim.partition_world import PartitionWorld
 
-SEEDS = int(os.environ.get("EVERLOG_SIM_REPLICATION_SEEDS", "40"))
+SEEDS = int(os.environ.get("EVERLOG_SIM_REPLICATION_SEEDS", "24"))
 MUTANT_SEEDS = 150
 """In one of so many worlds a planted fault has to show; the slowest takes 88."""
 

@@ -15,6 +15,7 @@ import everlog
 HERE = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # Before xdist reads the marks.
 def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
     """Keep what uses the session on one worker of xdist."""
     for item in items:
