@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from _pytest.nodeid import NodeId
 
 from tests import apache_kafka, brokers
 
@@ -27,6 +28,18 @@ def pytest_runtest_makereport(
     if report.failed and path is not None and "everlog_bootstrap" in getattr(item, "fixturenames", ()):
         report.sections.append(("broker's stderr", path.read_text(errors="replace")[-4000:]))
     return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep groups of tests on one worker.
+
+    pytest-xdist 3.8 tells its scheduler of them by a suffix of `_nodeid`, where pytest 9.2 no longer looks.
+    """
+    for item in items:
+        named: str = vars(item).get("_nodeid", item.nodeid)
+        if named != item.nodeid:
+            item._id = NodeId.parse(named)  # pyright: ignore[reportPrivateUsage]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

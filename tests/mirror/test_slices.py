@@ -99,7 +99,8 @@ def test_partitions_that_are_added_are_mirrored_too(mirror: Mirror) -> None:
     with everlog.Admin(mirror.source) as admin:
         admin.create_partitions({"orders": 4})
     with ThreadPoolExecutor(4) as pool:
-        prepared = list(pool.map(lambda _: mirror.prepare({"orders"}), range(4)))
+        asked = [pool.submit(mirror.prepare, {"orders"}) for _ in range(4)]
+        prepared = [one.result() for one in asked]
     assert prepared == [{"orders": 4}] * 4
     with everlog.Admin(mirror.target) as admin:
         names = [mirror.name_of("orders"), mirror.map_name_of("orders")]
