@@ -1,6 +1,6 @@
 """Each guide's Python examples run, in order, as one program against a real broker.
 
-`127.0.0.1:9092` in them is the broker of the tests. An example that cannot run alone stands behind the line
+`127.0.0.1:9092` in them is that broker. An example that cannot run alone stands behind the line
 `<!-- not run: why -->`.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import everlog
 from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.producer.settings import ProducerSettings
 from everlog.client.core.settings import ConnectionSettings
@@ -33,17 +34,16 @@ def blocks(guide: Path) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("guide", sorted(GUIDES.glob("*.md")), ids=lambda guide: guide.stem)
-def test_the_examples_of_a_guide_run(
-    guide: Path, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_examples_of_a_guide_run(guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = blocks(guide)
     assert found, f"{guide} has no example"
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for lines_before, code in found:
-        # As many empty lines before it as in the guide, so that a failure names the guide's line.
-        source = "\n" * lines_before + code.replace(SHOWN_ADDRESS, bootstrap)
-        exec(compile(source, str(guide), "exec"), namespace)
+    with everlog.Cluster(processes=True) as cluster:  # Its own: guides use the same names for topics.
+        for lines_before, code in found:
+            # As many empty lines before it as in the guide, so that a failure names the guide's line.
+            source = "\n" * lines_before + code.replace(SHOWN_ADDRESS, cluster.bootstrap_servers)
+            exec(compile(source, str(guide), "exec"), namespace)
 
 
 @pytest.mark.parametrize(
