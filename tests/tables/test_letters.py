@@ -8,7 +8,7 @@ import pytest
 
 from everlog.client.core.dead_letters import read_dead_letter
 from everlog.tables.batch import commit_batch
-from everlog.tables.letters import LetterBox, letters_of
+from everlog.tables.letters import LetterBox
 from everlog.tables.offsets import OffsetRanges
 from everlog.tables.results import Already, Committed
 from everlog.tables.spec import TableSpec
@@ -75,13 +75,3 @@ def test_letters_of_a_try_that_died_before_its_commit_are_not_sent_again(table_s
 
     assert offsets_of_letters(table_spec) == [1, 3, 5, 7, 9, 11]
     assert ids(table) == [0, 2, 4, 6, 8, 10]
-
-
-def test_letters_for_another_sink_are_the_same(table_spec: TableSpec) -> None:
-    table = open_table(table_spec)
-
-    (row,) = letters_of(table.bad_records([mixed(table, 1, 2)]), "group").to_pylist()
-
-    headers = {header["key"]: header["value"] for header in row["headers"]}
-    assert (row["key"], row["value"]) == (b"k1", b"oops")
-    assert (headers["dead-letter.offset"], headers["dead-letter.group"]) == (b"1", b"group")

@@ -221,8 +221,8 @@ class Demo:
             return stream.is_done and len(volume.minutes) >= len(closed)
 
         self._until(step, None, stream.check)
-        view.say(total_line(list(volume.minutes.values())))
         count = len(orders.records)
+        view.say(total_line(list(volume.minutes.values()), count))
         self._until(
             lambda: rows_in_table(spec) >= count and group_lag(self.broker.bootstrap, VOLUME_GROUP) == 0,
             "the last rows go into the table",

@@ -34,12 +34,14 @@ def minute_line(name: str, minute: Minute, largest: int) -> str:
     return f"  {name[11:16]}  {shown:<{WIDTH}}  {minute.orders:>7,} orders  {money(minute.volume_cents):>12}"
 
 
-def total_line(minutes: Sequence[Minute]) -> str:
-    """The line below the chart."""
+def total_line(minutes: Sequence[Minute], written: int) -> str:
+    """The line below the chart; `written` are all orders, of which the last minute's are not out yet."""
     orders, cents = (
         sum(counts) for counts in zip(*((m.orders, m.volume_cents) for m in minutes), strict=True)
     )
-    return f"  {'in all':<{WIDTH + 7}}  {orders:>7,} orders  {money(cents):>12}"
+    still_open = written - orders
+    note = f"   ({still_open:,} more in the minute that is not over)" if still_open else ""
+    return f"  {'in all':<{WIDTH + 7}}  {orders:>7,} orders  {money(cents):>12}{note}"
 
 
 def money(cents: int) -> str:

@@ -131,27 +131,3 @@ def _record(row: Mapping[str, Any]) -> ConsumerRecord:
         tuple((each["key"], each["value"]) for each in row["headers"] or ()),
         -1,
     )
-
-
-def letters_of(bad: Rows, writer_group: str) -> Rows:
-    """The same letters as rows for a sink of records: key, value and headers.
-
-    For whoever sends them in a transaction of its own.
-    """
-    now = time.time_ns() // 1_000_000
-    rows: list[dict[str, Any]] = []
-    for row in bad.to_pylist():
-        record = _record(row)
-        headers = letter_headers(record, Unreadable(row["error"]), 1, writer_group, now)
-        rows.append(
-            {
-                "key": record.key,
-                "value": record.value,
-                "headers": [{"key": name, "value": value} for name, value in headers],
-            }
-        )
-    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-    schema = pa.schema(
-        [pa.field("key", pa.binary()), pa.field("value", pa.binary()), pa.field("headers", pa.list_(header))]
-    )
-    return pa.Table.from_pylist(rows, schema=schema)

@@ -27,10 +27,11 @@ def test_a_minute_is_one_line() -> None:
 
 def test_the_total_stands_below_the_minutes() -> None:
     minutes = [Minute(1, 150), Minute(2, 250)]
-    above, total = minute_line("2026-01-15T11:42:00Z", minutes[1], 2), total_line(minutes)
+    above, total = minute_line("2026-01-15T11:42:00Z", minutes[1], 2), total_line(minutes, 3)
 
     assert total.split() == ["in", "all", "3", "orders", "4.00"]
     assert above.index(" orders") == total.index(" orders")
+    assert total_line(minutes, 5).endswith("4.00   (2 more in the minute that is not over)")
 
 
 def test_money_has_its_cents() -> None:
