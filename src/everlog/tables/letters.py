@@ -16,7 +16,7 @@ from everlog.client.core.dead_letters import letter_headers
 from everlog.model.topics import TopicPartition
 from everlog.records.rows import ConsumerRecord
 from everlog.tables import steps
-from everlog.tables.arrow import Rows, pa
+from everlog.tables.arrow import Rows
 from everlog.tables.errors import BadRecords, TableMisdeclared, Unreadable
 from everlog.tables.offsets import OffsetRanges
 from everlog.tables.spec import TableSpec
