@@ -88,7 +88,7 @@ def logs_that_are_never_cut(patch: pytest.MonkeyPatch) -> None:
 
 
 def cuts_where_the_leader_says_alone(patch: pytest.MonkeyPatch) -> None:
-    def where_to_cut(replica: Replica, diverging: tuple[int, Offset]) -> Offset:
+    def where_to_cut(diverging: tuple[int, Offset], own: tuple[int, Offset]) -> Offset:
         return diverging[1]
 
     patch.setattr(following, "where_to_cut", where_to_cut)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import everlog
+from tests.spark.local_settings import local_settings
 
 HERE = Path(__file__).parent
 
@@ -35,19 +36,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[Any]:
     from everlog.spark.session import session
 
     folder = tmp_path_factory.mktemp("spark")
-    found = session(
-        "tests",
-        master="local[2]",
-        settings={
-            "spark.ui.enabled": "false",
-            "spark.driver.memory": "1g",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.local.dir": str(folder / "local"),
-        },
-    )
+    found = session("tests", master="local[2]", settings=local_settings(folder))
     found.sparkContext.setLogLevel("ERROR")
     yield found
     found.stop()

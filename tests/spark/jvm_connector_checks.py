@@ -15,6 +15,7 @@ from typing import Any
 import everlog
 from everlog.spark.session import session
 from tests.apache_kafka import Unavailable
+from tests.spark.local_settings import local_settings
 from tests.spark_kafka import connector_jars
 
 Check = Callable[["Place", str], Any]
@@ -33,14 +34,8 @@ class Place:
             "jvm-connector",
             master="local[2]",
             settings={
+                **local_settings(folder),
                 "spark.jars": ",".join(str(jar) for jar in jars),
-                "spark.ui.enabled": "false",
-                "spark.driver.memory": "1g",
-                "spark.driver.host": "127.0.0.1",
-                "spark.driver.bindAddress": "127.0.0.1",
-                "spark.sql.shuffle.partitions": "2",
-                "spark.sql.warehouse.dir": str(folder / "warehouse"),
-                "spark.local.dir": str(folder / "local"),
                 "spark.sql.session.timeZone": "UTC",
             },
         )

@@ -1,7 +1,8 @@
 """Following: whom a replica takes for the leader, and how its log becomes the leader's."""
 
+from everlog.model.divergence import where_to_cut
 from everlog.model.errors import ErrorCode
-from everlog.model.ids import Instant, Offset
+from everlog.model.ids import Instant
 from everlog.raft.events import Ask, Reply, StandDown
 from everlog.raft.messages import EndEpoch, Fetch, FetchReply
 from everlog.raft.replica import Replica
@@ -111,20 +112,12 @@ def fetched(replica: Replica, node: int, asked: Fetch, reply: FetchReply) -> Non
     role.until = replica.after(replica.timing.fetch_ms)
     role.has_fetched = True
     if reply.diverging is not None:
-        replica.cut(where_to_cut(replica, reply.diverging))
+        replica.cut(where_to_cut(reply.diverging, replica.log.epoch_end(reply.diverging[0])))
     else:
         if reply.batches:
             replica.log.append_fetched(reply.batches)
         replica.advance(min(reply.high_watermark, replica.log.end_offset))
     fetch(replica, role)
-
-
-def where_to_cut(replica: Replica, diverging: tuple[int, Offset]) -> Offset:
-    """Where our log and the leader's may part ways: at the end of what both have of that epoch."""
-    epoch, leaders_end = diverging
-    own_epoch, own_end = replica.log.epoch_end(epoch)
-    # Where we have no entry of that very epoch, the next fetch asks about the one before (KIP-279).
-    return min(own_end, leaders_end) if own_epoch == epoch else own_end
 
 
 def unanswered(replica: Replica, asked: Fetch) -> None:

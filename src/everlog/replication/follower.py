@@ -7,6 +7,7 @@ answers a fetch that does not fit with the newest epoch up to the follower's las
 from dataclasses import dataclass
 from typing import Protocol
 
+from everlog.model.divergence import where_to_cut
 from everlog.model.ids import LeaderEpoch, Offset
 
 
@@ -93,9 +94,7 @@ class FollowerState:
             return Ignore()
         if answer.diverging is None:
             return Append()
-        epoch, leaders_end = answer.diverging
-        own_epoch, own_end = self._log.epoch_end(epoch)
-        end = min(own_end, leaders_end) if own_epoch == epoch else own_end
+        end = where_to_cut(answer.diverging, self._log.epoch_end(answer.diverging[0]))
         end = max(min(end, self._log.end_offset), self._log.start_offset)
         # An unclean leader may have less than was committed; then there is less to be seen here as well.
         self.high_watermark = min(self.high_watermark, end)

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 
 from everlog.spark.errors import explain
 from tests.spark.kills_table.killing import FORMAT, KilledTable
+from tests.spark.local_settings import local_settings
 
 
 @dataclass(frozen=True)
@@ -85,18 +86,7 @@ def main(folder: Path) -> None:
     """Run jobs until stdin ends."""
     from everlog.spark.session import session
 
-    spark = session(
-        "kills",
-        master="local[2]",
-        settings={
-            "spark.ui.enabled": "false",
-            "spark.driver.memory": "1g",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.local.dir": str(folder / "local"),
-        },
-    )
+    spark = session("kills", master="local[2]", settings=local_settings(folder))
     spark.sparkContext.setLogLevel("OFF")
     print("ready", flush=True)
     for line in sys.stdin:
