@@ -10,9 +10,11 @@ from everlog.ports.random import Random
 
 
 def identify(
-    files: Files, directories: Iterable[str], node_id: int, random: Random
+    files: Files, directories: Iterable[str], node_id: int, random: Random, told: str | None = None
 ) -> tuple[str, dict[str, Uuid]]:
     """Return the cluster's id and each directory's, giving new ones to directories without.
+
+    `told` is the cluster's id by the node's settings, if they name one.
 
     ConfigError where a directory belongs to another node or cluster: whoever mounted it did not mean us.
     """
@@ -21,10 +23,12 @@ def identify(
     clusters = sorted({one.cluster_id for one in found.values()})
     if len(clusters) > 1:
         raise ConfigError(f"log.dirs belong to several clusters: {', '.join(clusters)}; expected one")
+    if told is not None and clusters and clusters[0] != told:
+        raise ConfigError(f"log.dirs belong to the cluster {clusters[0]}, cluster.id is {told}")
     for path, one in found.items():
         if one.node_id != node_id:
             raise ConfigError(f"log directory {path} belongs to node {one.node_id}, node.id is {node_id}")
-    cluster_id = clusters[0] if clusters else uuid_text(random.uuid())
+    cluster_id = clusters[0] if clusters else told or uuid_text(random.uuid())
     ids: dict[str, Uuid] = {}
     for path in known:
         mine = found.get(path)

@@ -54,7 +54,9 @@ class Node:
         paths = list(dict.fromkeys((*settings.log_dirs, settings.metadata_log_dir)))
         for path in paths:
             make_dir_durably(files, path)
-        self.cluster_id, self._directory_ids = identify(files, paths, settings.node_id, random)
+        self.cluster_id, self._directory_ids = identify(
+            files, paths, settings.node_id, random, settings[keys.CLUSTER_ID]
+        )
         world = World(files, clock, random)
         self._all_directories = {path: LogDirectory(world, path) for path in paths}
         for directory in self._all_directories.values():

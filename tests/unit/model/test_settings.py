@@ -147,9 +147,11 @@ def test_a_topics_setting_in_a_brokers_file_is_an_error() -> None:
         ("compression.type", "lzma", "expected one of uncompressed, zstd, lz4, snappy, gzip, producer"),
         ("compression.gzip.level", "0", "expected a whole number from 1 to 9, or -1"),
         ("remote.log.storage.system.enable", "true", "need tiered storage, which this version does not have"),
-        ("process.roles", "broker", "expected 'broker,controller': this version runs both in one process"),
+        ("process.roles", "broker", "expected controller.quorum.voters or"),
         ("process.roles", "zookeeper", "expected a comma-separated list of broker, controller"),
-        ("controller.quorum.voters", "1@a:9093,2@b:9093", "expected this node, 1, alone"),
+        ("controller.quorum.voters", "1@a:9093,2@b:9093", "expected one on which the other nodes reach"),
+        ("controller.quorum.voters", "2@b:9093", "expected this controller, 1, among them"),
+        ("controller.quorum.voters", "1@a:9093,1@b:9093", "names a node twice"),
         ("controller.quorum.voters", "a:9093", "expected id@host:port"),
         ("listeners", "PLAINTEXT://127.0.0.1", "expected NAME://host:port"),
         ("listeners", "PLAINTEXT://127.0.0.1:70000", "expected 0 to 65535"),
@@ -298,3 +300,46 @@ def test_properties_are_read_as_java_reads_them() -> None:
 def test_a_key_given_twice_is_an_error() -> None:
     with pytest.raises(ConfigError, match="a is given twice: '1' and '2'"):
         parse_properties("a=1\na=2")
+
+
+_OF_THREE = {
+    "node.id": "2",
+    "process.roles": "broker,controller",
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@127.0.0.1:9091,2@127.0.0.1:9093,3@[::1]:9095",
+    "cluster.id": "MkU3OEVBNTcwNTJENDM2Qg",
+}
+
+
+def test_a_node_of_a_cluster_knows_its_voters_and_its_listeners() -> None:
+    settings = broker_settings(_OF_THREE)
+    assert [(one.id, one.host, one.port) for one in settings.voters] == [
+        (1, "127.0.0.1", 9091),
+        (2, "127.0.0.1", 9093),
+        (3, "::1", 9095),
+    ]
+    assert [one.name for one in settings.broker_listeners] == ["PLAINTEXT"]
+    assert [one.name for one in settings.controller_listeners] == ["CONTROLLER"]
+    assert settings.inter_broker_listener == "PLAINTEXT"
+
+
+def test_a_controller_alone_listens_to_no_clients() -> None:
+    given = {**_OF_THREE, "process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093"}
+    settings = broker_settings(given)
+    assert settings.broker_listeners == ()
+    assert not settings.is_broker
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"cluster.id": None}, "cluster.id is not set"),
+        ({"process.roles": "broker"}, "names this node, 2, whose process.roles is broker"),
+        ({"controller.listener.names": None, "listeners": "PLAINTEXT://127.0.0.1:9092"}, "names none of the"),
+    ],
+)
+def test_what_does_not_make_a_cluster_is_refused(change: dict[str, str | None], expected: str) -> None:
+    given = {key: value for key, value in {**_OF_THREE, **change}.items() if value is not None}
+    with pytest.raises(ConfigError, match=expected):
+        broker_settings(given)

@@ -9,7 +9,13 @@ from everlog.model.errors import ConfigError
 from everlog.model.ids import BrokerId
 from everlog.model.settings import broker_table as table
 from everlog.model.settings.kinds import Setting, Update
-from everlog.model.settings.listeners import SERVED_PROTOCOLS, Listener, parse_listeners, parse_protocol_map
+from everlog.model.settings.listeners import (
+    SERVED_PROTOCOLS,
+    Listener,
+    SecurityProtocol,
+    parse_listeners,
+    parse_protocol_map,
+)
 from everlog.model.settings.properties import parse_properties
 from everlog.model.settings.topic_table import TOPIC_SETTINGS
 
@@ -24,6 +30,15 @@ class SettingValues:
 
     def __getitem__(self, setting: Setting[T]) -> T:
         return cast(T, self.by_key[setting.key])  # parse made it from this very setting
+
+
+@dataclass(frozen=True, slots=True)
+class VoterAddress:
+    """A controller that votes, and where it is reached."""
+
+    id: int
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +60,8 @@ class BrokerSettings:
     advertised: tuple[Listener, ...]
     """What to tell clients, broker listeners only; an empty host or port 0 is filled in by who listens."""
     controller_listener_names: frozenset[str]
+    voters: tuple[VoterAddress, ...]
+    """The controllers of `controller.quorum.voters`; none where they are found in the metadata log."""
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
 
@@ -53,8 +70,34 @@ class BrokerSettings:
 
     @property
     def broker_listeners(self) -> tuple[Listener, ...]:
-        """The listeners that serve clients and brokers."""
+        """The listeners that serve clients and brokers; none on a node that is a controller only."""
+        if not self.is_broker:
+            return ()
         return tuple(one for one in self.listeners if one.name not in self.controller_listener_names)
+
+    @property
+    def controller_listeners(self) -> tuple[Listener, ...]:
+        """The listeners that serve the quorum and brokers' requests to the controller."""
+        return tuple(one for one in self.listeners if one.name in self.controller_listener_names)
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether this node holds partitions."""
+        return "broker" in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this node is to vote in the quorum."""
+        return "controller" in self.roles
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener on which brokers reach each other."""
+        named = self.values[table.INTER_BROKER_LISTENER_NAME]
+        if named is not None:
+            return named.upper()
+        names = [one.name for one in self.advertised]
+        return "PLAINTEXT" if "PLAINTEXT" in names or not names else names[0]
 
     def with_dynamic(self, *layers: Mapping[str, str]) -> "BrokerSettings":
         """The settings as they are with what was changed while running; the last layer wins.
@@ -131,14 +174,10 @@ def _checked(given: Mapping[str, str]) -> BrokerSettings:
     roles = frozenset(named_roles)
     if not roles:
         raise ConfigError("process.roles is not set, expected broker,controller")
-    if set(roles) != {"broker", "controller"}:
-        raise ConfigError(
-            f"process.roles is {','.join(sorted(roles))!r}, expected 'broker,controller': "
-            "this version runs both in one process"
-        )
     controller_names = frozenset(name.upper() for name in values[table.CONTROLLER_LISTENER_NAMES])
-    listeners, advertised = _listeners(values, controller_names)
-    _check_voters(values[table.CONTROLLER_QUORUM_VOTERS], node_id)
+    listeners, advertised = _listeners(values, roles, controller_names)
+    voters = tuple(_parse_voter(one) for one in values[table.CONTROLLER_QUORUM_VOTERS])
+    _check_quorum(values, node_id, roles, voters, listeners, controller_names)
     log_dirs = values[table.LOG_DIRS] or values[table.LOG_DIR]
     return BrokerSettings(
         given=MappingProxyType(dict(given)),
@@ -148,22 +187,26 @@ def _checked(given: Mapping[str, str]) -> BrokerSettings:
         listeners=listeners,
         advertised=advertised,
         controller_listener_names=controller_names,
+        voters=voters,
         log_dirs=log_dirs,
         metadata_log_dir=values[table.METADATA_LOG_DIR] or log_dirs[0],
     )
 
 
 def _listeners(
-    values: SettingValues, controller_names: frozenset[str]
+    values: SettingValues, roles: frozenset[str], controller_names: frozenset[str]
 ) -> tuple[tuple[Listener, ...], tuple[Listener, ...]]:
     protocols = parse_protocol_map(
         table.LISTENER_SECURITY_PROTOCOL_MAP.key, values[table.LISTENER_SECURITY_PROTOCOL_MAP]
     )
+    if values[table.LISTENER_SECURITY_PROTOCOL_MAP] == table.LISTENER_SECURITY_PROTOCOL_MAP.default:
+        # As in Kafka: who maps nothing may call the controller's listener what he likes.
+        protocols = {**dict.fromkeys(controller_names, SecurityProtocol.PLAINTEXT), **protocols}
     listeners = parse_listeners("listeners", values[table.LISTENERS], protocols)
     for listener in listeners:
         _check_security(listener, values[table.ALLOW_INSECURE_LISTENER])
     serving = [one for one in listeners if one.name not in controller_names]
-    if not serving:
+    if not serving and "broker" in roles:
         raise ConfigError("listeners are all in controller.listener.names, expected one that serves clients")
     told = parse_listeners("advertised.listeners", values[table.ADVERTISED_LISTENERS], protocols) or tuple(
         serving
@@ -181,7 +224,11 @@ def _listeners(
                 "expected an address that they can reach"
             )
     inter_broker = values[table.INTER_BROKER_LISTENER_NAME]
-    if inter_broker is not None and inter_broker.upper() not in {one.name for one in serving}:
+    if (
+        "broker" in roles
+        and inter_broker is not None
+        and inter_broker.upper() not in {one.name for one in serving}
+    ):
         raise ConfigError(
             f"inter.broker.listener.name is {inter_broker!r}, expected one of "
             f"{', '.join(one.name for one in serving)}"
@@ -202,13 +249,51 @@ def _check_security(listener: Listener, allow_insecure: bool) -> None:
         )
 
 
-def _check_voters(voters: tuple[str, ...], node_id: int) -> None:
-    for voter in voters:
-        number, at, address = voter.partition("@")
-        if not (at and number.isdigit() and ":" in address):
-            raise ConfigError(f"controller.quorum.voters has {voter!r}, expected id@host:port")
-        if int(number) != node_id:
+def _parse_voter(text: str) -> VoterAddress:
+    number, at, address = text.partition("@")
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (at and colon and host and number.isdigit() and port.isdigit() and 0 < int(port) < 65_536):
+        raise ConfigError(f"controller.quorum.voters has {text!r}, expected id@host:port")
+    return VoterAddress(int(number), host, int(port))
+
+
+def _check_quorum(
+    values: SettingValues,
+    node_id: int,
+    roles: frozenset[str],
+    voters: tuple[VoterAddress, ...],
+    listeners: tuple[Listener, ...],
+    controller_names: frozenset[str],
+) -> None:
+    """ConfigError where the roles, the voters and the listeners do not make a cluster."""
+    ids = [one.id for one in voters]
+    if len(set(ids)) != len(ids):
+        raise ConfigError(f"controller.quorum.voters names a node twice: {ids}; expected each once")
+    if "controller" not in roles:
+        if node_id in ids:
             raise ConfigError(
-                f"controller.quorum.voters has {voter!r}, expected this node, {node_id}, alone: "
-                "this version's quorum is one node"
+                f"controller.quorum.voters names this node, {node_id}, whose process.roles is broker; "
+                "expected broker,controller, or other nodes as voters"
             )
+        if not voters and not values[table.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS]:
+            raise ConfigError(
+                "process.roles is broker and nothing says where the controllers are, expected "
+                "controller.quorum.voters or controller.quorum.bootstrap.servers"
+            )
+    elif voters and node_id not in ids:
+        raise ConfigError(
+            f"controller.quorum.voters has the nodes {ids}, expected this controller, {node_id}, among them"
+        )
+    alone = not values[table.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS] and set(ids) <= {node_id}
+    reached = any(one.name in controller_names for one in listeners)
+    if "controller" in roles and not reached and not (alone and "broker" in roles):
+        raise ConfigError(
+            "controller.listener.names names none of the listeners, expected one on which the other "
+            "nodes reach this controller"
+        )
+    if len(ids) > 1 and values[table.CLUSTER_ID] is None:
+        raise ConfigError(
+            "cluster.id is not set, expected the same on every node of a cluster, "
+            "such as MkU3OEVBNTcwNTJENDM2Qg"
+        )

@@ -58,12 +58,85 @@ PROCESS_ROLES = _row(
         empty=False,
     )
 )
+CLUSTER_ID = _row(
+    our_own(
+        word_or_unset(
+            "cluster.id",
+            "The cluster that this node belongs to; needed where several nodes make one. Kafka has it from "
+            "formatting the directories.",
+        )
+    )
+)
 BROKER_RACK = _row(word_or_unset("broker.rack", "Where the broker stands, so that replicas can stand apart."))
 CONTROLLER_QUORUM_VOTERS = _row(
     words("controller.quorum.voters", (), "The controllers that vote, as id@host:port.")
 )
 CONTROLLER_QUORUM_BOOTSTRAP_SERVERS = _row(
     words("controller.quorum.bootstrap.servers", (), "Controllers to ask for the quorum, as host:port.")
+)
+
+CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS = _row(
+    whole(
+        "controller.quorum.election.timeout.ms",
+        1_000,
+        "How long an election may take before it is held again.",
+        1,
+        kind=INT,
+    )
+)
+CONTROLLER_QUORUM_ELECTION_BACKOFF_MAX_MS = _row(
+    whole(
+        "controller.quorum.election.backoff.max.ms",
+        1_000,
+        "The longest wait before an election is held again.",
+        1,
+        kind=INT,
+    )
+)
+CONTROLLER_QUORUM_FETCH_TIMEOUT_MS = _row(
+    whole(
+        "controller.quorum.fetch.timeout.ms",
+        2_000,
+        "How long voters and their leader go without hearing of each other before they act on it.",
+        1,
+        kind=INT,
+    )
+)
+CONTROLLER_QUORUM_RETRY_BACKOFF_MS = _row(
+    whole(
+        "controller.quorum.retry.backoff.ms",
+        20,
+        "How long to wait before a request between controllers is sent again.",
+        1,
+        kind=INT,
+    )
+)
+BROKER_HEARTBEAT_INTERVAL_MS = _row(
+    whole(
+        "broker.heartbeat.interval.ms",
+        2_000,
+        "How often brokers tell the controller that they live.",
+        1,
+        kind=INT,
+    )
+)
+BROKER_SESSION_TIMEOUT_MS = _row(
+    whole(
+        "broker.session.timeout.ms",
+        9_000,
+        "How long the controller goes without hearing of a broker before others lead what it led.",
+        1,
+        kind=INT,
+    )
+)
+INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = _row(
+    whole(
+        "initial.broker.registration.timeout.ms",
+        60_000,
+        "How long a starting broker tries to register before it gives up.",
+        1,
+        kind=INT,
+    )
 )
 
 # Where it listens.
