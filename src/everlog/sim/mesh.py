@@ -1,9 +1,9 @@
 """The network of a simulated cluster: who reaches whom, how late, and over which connections.
 
 Ends are named by their hosts: nodes (`node1`) and clients. Each direction between two of them is a `Route`
-with a chance of its own. Within a connection bytes keep their order, between connections nothing does. What a
-closed route holds back arrives when it is opened again, however late, even on a connection that its sender has
-given up. A process that dies has its connections closed by its machine; a machine that loses power says
+with a chance of its own. Within a connection bytes keep their order, between connections nothing does. What
+a closed route holds back arrives when it is opened again, however late, even on a connection that its sender
+has given up. A process that dies has its connections closed by its machine; a machine that loses power says
 nothing to anybody.
 """
 
