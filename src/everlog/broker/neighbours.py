@@ -5,7 +5,7 @@ controller decides.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from everlog.metadata.image import PartitionImage
 from everlog.model.errors import ErrorCode, Refused
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from everlog.broker.broker import Broker
     from everlog.broker.replicas import Replica
 
-R = TypeVar("R", bound=Message)
+REQUEST_TIMEOUT_MS = 30_000
+"""How long another broker may take to answer, as in Kafka."""
 
 
 class Channel(Protocol):
@@ -58,13 +59,21 @@ def commitment(broker: "Broker") -> Commitment | None:
     return found
 
 
-def neighbour(broker: "Broker", broker_id: int) -> Neighbour | None:
-    """A broker that may be asked; None if it is not there, or not alive."""
+def neighbour(broker: "Broker", broker_id: int, lane: str) -> Neighbour | None:
+    """A broker that may be asked; None if it is not there, or not alive. Answers come in order in a lane."""
     known = broker.image.brokers.get(BrokerId(broker_id))
-    find: Callable[[BrokerId], Neighbour | None] | None = getattr(broker, "peer", None)
+    find: Callable[[BrokerId, str], Neighbour | None] | None = getattr(broker, "peer", None)
     if find is None or known is None or known.fenced:
         return None
-    return find(known.id)
+    return find(known.id, lane)
+
+
+def told_code(number: int) -> ErrorCode:
+    """What another node answered, as a code; UNKNOWN_SERVER_ERROR for one that this version does not know."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def partition_image(broker: "Broker", partition: TopicPartition) -> PartitionImage | None:
