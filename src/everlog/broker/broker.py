@@ -12,6 +12,7 @@ from everlog.broker.fetch_sessions import FetchSessions
 from everlog.broker.group_commit import GroupCommit
 from everlog.broker.housekeeping import Housekeeping
 from everlog.broker.parked import ParkingLot
+from everlog.broker.producer_id_blocks import producer_id_blocks
 from everlog.broker.replicas import Replica, Replicas
 from everlog.broker.topic_settings import min_insync_replicas, topic_log_settings
 from everlog.controller import Controller
@@ -79,7 +80,7 @@ class Broker:
         self.group_commit = GroupCommit(aside, clock, alarm)
         self.fetch_sessions = FetchSessions(settings[keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], random)
         self.fetch_max_bytes = settings[keys.FETCH_MAX_BYTES]
-        self.producer_ids = ProducerIdPool(controller, settings.node_id)
+        self.producer_ids = ProducerIdPool(producer_id_blocks(self))
         self.files = files
         self.directories = directories
         self.housekeeping = Housekeeping(self, aside)

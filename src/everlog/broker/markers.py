@@ -147,7 +147,7 @@ class MarkerWriter:
         )
         batch = BatchView(memoryview(raw))
         appended = log.append(batch, replica.leader_epoch, wall, Origin.COORDINATOR)
-        note_append(broker, replica, batch.size)
+        note_append(broker, replica, batch.size, wait_for_sync=appended.wait_for_sync)
         for watch in self._watches.get((replica.name, producer_id), ()):
             watch.marker_appended(epoch)
 

@@ -42,6 +42,10 @@ class Neighbour(Protocol):
 class Commitment(Protocol):
     """What followers have of the partitions that lead here."""
 
+    def appended(self, replica: "Replica", size: int, wait_for_sync: bool = False) -> None:
+        """Take in that a partition led here has so many bytes more, which may have to be synced."""
+        ...
+
     def when_committed(self, replica: "Replica", end: Offset, done: Callable[[ErrorCode], None]) -> None:
         """Call `done` once the high watermark has reached `end`, or when the partition leads here no more."""
         ...
@@ -84,10 +88,22 @@ def partition_image(broker: "Broker", partition: TopicPartition) -> PartitionIma
     return topic.partitions[partition.partition]
 
 
+def leads_here(broker: "Broker", replica: "Replica") -> bool:
+    """Whether a replica leads: the cluster says so, and of this life of the broker, not of an earlier one."""
+    known = partition_image(broker, replica.name)
+    if known is None or known.leader != broker.node_id:
+        return False
+    return commitment(broker) is None or replica.leads
+
+
 def check_led_here(broker: "Broker", replica: "Replica", epoch: int | None = None) -> PartitionImage:
     """Refuse what only the leader may do, where another broker leads or, with an epoch, another epoch is."""
     known = partition_image(broker, replica.name)
-    if known is None or known.leader != broker.node_id or (epoch is not None and known.leader_epoch != epoch):
+    if (
+        known is None
+        or not leads_here(broker, replica)
+        or (epoch is not None and known.leader_epoch != epoch)
+    ):
         raise Refused(
             ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica.name} does not lead on broker {broker.node_id}"
         )
