@@ -228,7 +228,6 @@ def _settings(chance: SimRandom, crashes: Crashes) -> dict[str, str]:
         "broker.session.timeout.ms": chance.pick(("600", "1500", "3000")),
         "broker.heartbeat.interval.ms": "200",
         "replica.lag.time.max.ms": chance.pick(("500", "1500", "10000")),
-        "replica.fetch.wait.max.ms": "100",
         "controller.quorum.election.timeout.ms": str(patience_ms),
         "controller.quorum.election.backoff.max.ms": str(patience_ms),
         "controller.quorum.fetch.timeout.ms": str(patience_ms * 2),

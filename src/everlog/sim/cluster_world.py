@@ -198,6 +198,20 @@ class ClusterWorld:
 _CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 
 
+def client_names(plan: ClusterPlan) -> list[str]:
+    """The clients that a plan has, those that are absent included."""
+    chosen = plan.clients
+    counts = {
+        "plain": chosen.plain_appenders,
+        "idempotent": chosen.idempotent_appenders,
+        "reader": chosen.readers,
+        "transactor": chosen.transactors,
+        "member": chosen.members,
+        "pipeline": chosen.pipelines,
+    }
+    return [f"{kind}{number}" for kind, count in counts.items() for number in range(count)]
+
+
 def run_cluster_seed(seed: int, trace: Trace | None = None) -> ClusterResult:
     """Run one seed; what goes wrong inside is raised with the seed's plan."""
     return run_cluster_plan(draw_cluster(seed), trace)

@@ -88,7 +88,7 @@ class ImageGhosts:
             for index, partition in enumerate(topic.partitions):
                 name = f"{topic.name}-{index}"
                 before = self._seen.get(name)
-                if partition is not before:
+                if partition != before:
                     self._seen[name] = partition
                     self._check(image, name, before, partition)
 
