@@ -109,6 +109,8 @@ class Network:
     def close(self) -> None:
         """Take all machines and wires away; closing twice is harmless."""
         for name in self._number:
+            # A namespace that is deleted lets its end of a wire go some time later; the wire goes at once.
+            _quietly("link", "del", self._wire(name))
             _quietly("netns", "del", self._namespace(name))
         _quietly("link", "del", self._bridge)
 
@@ -117,6 +119,9 @@ class Network:
     def _namespace(self, name: str) -> str:
         return f"{self._tag}-{name}"
 
+    def _wire(self, name: str) -> str:
+        return f"{self._bridge}.{self._number[name]}"[-15:]
+
     def _hardware(self, name: str) -> str:
         return f"02:00:00:00:{self._id:02x}:{self._number[name]:02x}"
 
@@ -124,9 +129,9 @@ class Network:
         _ip("link", "add", self._bridge, "type", "bridge")
         _ip("addr", "add", f"{self.outside}/24", "dev", self._bridge)
         _ip("link", "set", self._bridge, "up")
-        for name, number in self._number.items():
+        for name in self._number:
             namespace = self._namespace(name)
-            here = f"{self._bridge}.{number}"[-15:]
+            here = self._wire(name)
             _ip("netns", "add", namespace)
             _ip("link", "add", here, "type", "veth", "peer", "name", "eth0", "netns", namespace)
             _ip("link", "set", here, "master", self._bridge, "up")
