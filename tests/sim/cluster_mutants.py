@@ -26,7 +26,7 @@ from everlog.coordinator.group.classic_group import ClassicGroup
 from everlog.coordinator.group.offsets_store import OffsetStore
 from everlog.coordinator.txn import ending, joining
 from everlog.coordinator.txn.shard import TxnShard
-from everlog.log.partition import PartitionLog
+from everlog.log.partition import Origin, PartitionLog
 from everlog.log.producers import Producers
 from everlog.model.errors import ErrorCode
 from everlog.raft import leading, voting
@@ -365,12 +365,11 @@ def followers_forget_who_wrote(patch: pytest.MonkeyPatch) -> None:
     """The window of sequence numbers is known to the leader alone."""
     really_append = PartitionLog.append
 
-    def append(
-        self: Any, batch: Any, leader_epoch: Any, wall: Any, origin: Any, *rest: Any, **named: Any
-    ) -> Any:
-        found = really_append(self, batch, leader_epoch, wall, origin, *rest, **named)
-        if origin.name in ("LEADER", "REPLICATED", "REPLICATION", "FOLLOWER"):
-            self._producers.__init__()
+    def append(self: PartitionLog, batch: Any, epoch: Any, wall: Any, origin: Any = Origin.CLIENT) -> Any:
+        found = really_append(self, batch, epoch, wall, origin)
+        state = self.producers.get(batch.producer_id)
+        if origin is Origin.REPLICA and state is not None:
+            state.window.clear()
         return found
 
     patch.setattr(PartitionLog, "append", append)
