@@ -5,7 +5,7 @@ from enum import IntEnum
 from itertools import chain
 
 from everlog.controller.decisions import Decision, Refusal, Standing
-from everlog.controller.elections import elect, settled, with_preferred_leader
+from everlog.controller.elections import with_leader_wanted, with_preferred_leader
 from everlog.controller.partition_changes import CHANGES_PER_DECISION, Rules, change_record
 from everlog.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 from everlog.model.errors import ErrorCode
@@ -74,7 +74,7 @@ class ElectLeaders:
     def _elected(self, partition: PartitionImage, rules: Rules, name: str) -> PartitionImage | None:
         if self.type is ElectionType.PREFERRED:
             return with_preferred_leader(partition, rules.of(name))
-        return settled(partition, elect(partition, rules.unclean(name)))
+        return with_leader_wanted(partition, rules.unclean(name))
 
     def _unavailable(self, name: str, number: int, partition: PartitionImage) -> Refusal:
         if self.type is ElectionType.PREFERRED:
