@@ -33,8 +33,13 @@ def producer_id_blocks(broker: "Broker") -> Allocate:
         if way is None:
             broker.controller.submit(AllocateProducerIds(broker.node_id, epoch), given)
             return
+
+        def answered(answer: Message | Refused) -> None:
+            given(_block(answer))
+            broker.settle()  # A transaction that waited for its id has written something.
+
         request = AllocateProducerIdsRequest(broker_id=broker.node_id, broker_epoch=epoch)
-        way.ask(request, _VERSION, lambda answer: given(_block(answer)), TIMEOUT_MS)
+        way.ask(request, _VERSION, answered, TIMEOUT_MS)
 
     return allocate
 

@@ -114,6 +114,8 @@ class ReplicaSession:
         """Partitions to look at, those that had to wait first."""
         self._parked: tuple[Exchange, FetchData] | None = None
         self._is_woken = False
+        self._has_grown = False
+        """Whether something has grown since the fetch that is looked at came."""
         self.deadline: Instant | None = None
         """When the fetch that waits is answered at the latest."""
 
@@ -143,6 +145,7 @@ class ReplicaSession:
 
     def wake(self) -> None:
         """See to it that the fetch which waits is answered when the broker settles."""
+        self._has_grown = True
         if self._parked is not None and not self._is_woken:
             self._is_woken = True
             self._sessions.woken.append(self)
@@ -158,6 +161,7 @@ class ReplicaSession:
     def fetch(self, exchange: Exchange, request: FetchData, *, is_full: bool) -> None:
         """Answer a fetch if there is news, else let it wait; an answer to a full fetch goes at once."""
         may_wait = not is_full and request.max_wait_ms > 0
+        self._has_grown = False
         results = self._look(request, may_wait=may_wait)
         if results or not may_wait:
             self._answer(exchange, results)
@@ -167,6 +171,9 @@ class ReplicaSession:
         wait_ms = min(request.max_wait_ms, HIGH_WATERMARK_WAIT_MS) if self.news else request.max_wait_ms
         self.deadline = Instant(self._sessions.clock.now() + wait_ms)
         self._sessions.alarm.ring_by(self.deadline)
+        if self._has_grown:
+            # What this fetch committed let somebody write more, such as a transaction's next record.
+            self.wake()
 
     def release(self) -> None:
         """Answer the fetch that waits, whatever there is to say."""
