@@ -1,7 +1,7 @@
 """Several brokers on simulated disks, and one image of the cluster that is decreed rather than decided.
 
-Requests between them travel in frames and arrive when the world `runs`. The ISR that a leader proposes becomes
-part of the image at once, if it is about the partition as it is.
+Requests between them travel in frames and arrive when the world `runs`. The ISR that a leader proposes
+becomes part of the image at once, if it is about the partition as it is.
 """
 
 from collections import deque

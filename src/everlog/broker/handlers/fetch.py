@@ -7,7 +7,7 @@ flexible and finds divergence, 13 names topics by id, 15 moves the replica id to
 The answer holds file ranges, not bytes: they go from the page cache to the socket.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
 from everlog.broker.fetch_sessions import FetchContext
@@ -26,6 +26,7 @@ from everlog.wire.hot.fetch import (
     Topic,
     write_fetch_answer,
 )
+from everlog.wire.hot.writing import NodeEndpoint
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
@@ -34,13 +35,6 @@ if TYPE_CHECKING:
 _FIRST_FROM_FOLLOWERS = 11
 """From here on a reader knows that a replica which follows may know less than the leader (KIP-392)."""
 _ASK_THE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-
-
-class _Wish(NamedTuple):
-    """What a reader wants of every partition."""
-
-    read_committed: bool
-    from_followers: bool
 
 
 class _Answer:
@@ -114,10 +108,10 @@ def _park(
 
 def _read_all(broker: "Broker", request: FetchData, context: FetchContext, version: int) -> _Answer:
     answer = _Answer()
-    wish = _Wish(request.read_committed, version >= _FIRST_FROM_FOLLOWERS)
+    read_committed, from_followers = request.read_committed, version >= _FIRST_FROM_FOLLOWERS
     room = min(request.max_bytes, broker.fetch_max_bytes)
     for wanted in context.partitions:
-        result = _read_one(broker, wanted, wish, room, answer.bytes_found == 0)
+        result = _read_one(broker, wanted, read_committed, from_followers, room, answer.bytes_found == 0)
         if result.records is not None:
             answer.bytes_found += result.records.length
             room -= result.records.length
@@ -128,7 +122,12 @@ def _read_all(broker: "Broker", request: FetchData, context: FetchContext, versi
 
 
 def _read_one(
-    broker: "Broker", wanted: FetchPartition, wish: _Wish, room: int, nothing_yet: bool
+    broker: "Broker",
+    wanted: FetchPartition,
+    read_committed: bool,
+    from_followers: bool,
+    room: int,
+    nothing_yet: bool,
 ) -> FetchResult:
     """Read one partition; whatever is wrong with it stays with it."""
     replica = broker.replicas.get(wanted.topic, wanted.partition)
@@ -136,7 +135,7 @@ def _read_one(
         code, leader = elsewhere(broker, wanted.topic, wanted.partition)
         return FetchResult(wanted.partition, code, leader=leader)
     try:
-        return _read_replica(replica, wanted, wish, room, nothing_yet)
+        return _read_replica(replica, wanted, read_committed, from_followers, room, nothing_yet)
     except Refused as refused:
         log = replica.log
         if refused.code in _ASK_THE_LEADER:
@@ -159,12 +158,16 @@ def _read_one(
 
 
 def _read_replica(
-    replica: Replica, wanted: FetchPartition, wish: _Wish, room: int, nothing_yet: bool
+    replica: Replica,
+    wanted: FetchPartition,
+    read_committed: bool,
+    from_followers: bool,
+    room: int,
+    nothing_yet: bool,
 ) -> FetchResult:
     check_leader_epoch(replica, wanted.leader_epoch)
     log = replica.log or replica.opened()
-    read_committed = wish.read_committed
-    if not replica.leads and not (wish.from_followers and replica.following is not None):
+    if not replica.leads and not (from_followers and replica.following is not None):
         raise not_leader(replica)
     offset = wanted.fetch_offset
     log_end = log.end_offset
@@ -211,10 +214,17 @@ def _send(broker: "Broker", exchange: Exchange, context: FetchContext, answer: _
                 told.append((topic, news))
         if context.incremental:
             topics = told
-    leaders = [result.leader[0] for _, results in topics for result in results if result.leader is not None]
-    known = endpoints(broker, exchange.listener_name, leaders) if leaders else ()
+    known = _endpoints(broker, exchange, topics) if answer.must_go else ()
     exchange.answer_parts(
         write_fetch_answer(
             exchange.api_version, exchange.correlation_id, 0, context.session_id, topics, known
         )
     )
+
+
+def _endpoints(
+    broker: "Broker", exchange: Exchange, topics: list[tuple[Topic, list[FetchResult]]]
+) -> list[NodeEndpoint]:
+    """Where the leaders are that the results name."""
+    leaders = [result.leader[0] for _, results in topics for result in results if result.leader is not None]
+    return endpoints(broker, exchange.listener_name, leaders)
