@@ -63,9 +63,7 @@ def offline_directories(standing: Standing, known: BrokerImage, offline: Collect
     def change(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
         return without(partition, gone, circumstances)
 
-    records, _ = changed_partitions(
-        standing.image, Rules(standing), change, lies_there, standing.image.partition_count
-    )
+    records, _ = changed_partitions(standing.image, Rules(standing), change, lies_there)
     left = [one for one in known.directories if one not in failed]
     return [
         *records,
