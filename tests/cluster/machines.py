@@ -95,6 +95,7 @@ class Machines:
                     "cluster.id": cluster_id,
                     "listeners": f"PLAINTEXT://{self.address(node)}:{PORT},"
                     f"CONTROLLER://{self.address(node)}:{CONTROLLER_PORT}",
+                    "allow.insecure.listener": "true",
                     "controller.listener.names": "CONTROLLER",
                     "controller.quorum.voters": voters,
                     **replication_defaults(len(self.nodes)),
