@@ -2,6 +2,12 @@
 
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Offset
+from everlog.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from everlog.wire.messages.fetch import FetchResponse, PartitionData
 from everlog.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 from tests.unit.broker.several import Host, SeveralBrokers
@@ -392,3 +398,50 @@ def test_a_topic_that_asks_for_syncs_commits_what_is_synced_everywhere() -> None
 
     assert answer.error_code == 0
     assert [host.replica().opened().recovery_point for host in world.hosts.values()] == [1, 1, 1]
+
+
+def test_deleted_records_are_gone_once_all_that_are_alive_have_let_go_of_them() -> None:
+    world = three()
+    for one in range(3):
+        produce(world, world[1], b"%d" % one)
+    world.cut(3)
+    client = world[1].client()
+    request = DeleteRecordsRequest(
+        timeout_ms=5_000,
+        topics=[
+            DeleteRecordsTopic(
+                name="orders", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)]
+            )
+        ],
+    )
+    client.ask(request, 2)
+    world.run(1_000)
+    assert [world[one].replica().opened().start_offset for one in (1, 2, 3)] == [2, 2, 0]
+    assert not client.frames
+
+    world.cuts.clear()
+    world.run(1_000)
+
+    [found] = client.take(DeleteRecordsResponse).topics[0].partitions
+    assert (found.error_code, found.low_watermark) == (0, 2)
+    assert world[3].replica().opened().start_offset == 2
+
+
+def test_who_waits_for_records_to_be_deleted_everywhere_waits_no_longer_than_it_said() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world.cut(3)
+    client = world[1].client()
+    partition = DeleteRecordsPartition(partition_index=0, offset=1)
+    client.ask(
+        DeleteRecordsRequest(
+            timeout_ms=500, topics=[DeleteRecordsTopic(name="orders", partitions=[partition])]
+        ),
+        2,
+    )
+    world.run(499)
+    assert not client.frames
+    world.run(1)
+
+    [found] = client.take(DeleteRecordsResponse).topics[0].partitions
+    assert found.error_code == ErrorCode.REQUEST_TIMED_OUT
