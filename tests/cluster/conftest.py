@@ -53,7 +53,7 @@ def trio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     if request.config.getoption("--broker") == "apache":
         if isinstance(jars := apache_kafka.classpath(), apache_kafka.Unavailable):
             pytest.skip(jars.reason)
-        with ApacheCluster(directory) as apache:
+        with ApacheCluster(directory, disks=2) as apache:
             yield apache
         return
     with everlog.Cluster(brokers=3, processes=True, directory=directory) as cluster:
