@@ -445,3 +445,78 @@ def test_who_waits_for_records_to_be_deleted_everywhere_waits_no_longer_than_it_
 
     [found] = client.take(DeleteRecordsResponse).topics[0].partitions
     assert found.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def in_racks() -> SeveralBrokers:
+    """Three brokers in racks of their own, that send consumers to the replica in theirs."""
+    world = SeveralBrokers(replica_selector_class="org.apache.kafka.common.replica.RackAwareReplicaSelector")
+    for one in (1, 2, 3):
+        world.register(one, 20 + one, rack=f"rack {one}")
+    world.create_topic(min_insync_replicas="2")
+    world.run(100)
+    return world
+
+
+def read_from_rack(host: Host, offset: int, rack: str) -> PartitionData:
+    client = host.client()
+    request = a_fetch("orders", offset)
+    request.rack_id = rack
+    client.ask(request, 12)
+    return client.take(FetchResponse).responses[0].partitions[0]
+
+
+def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
+    world = in_racks()
+    produce(world, world[1], b"a")
+    world.run(100)
+
+    found = read_from_rack(world[1], 0, "rack 3")
+    there = read_from_rack(world[3], 0, "rack 3")
+    here = read_from_rack(world[1], 0, "rack 1")
+
+    assert (found.preferred_read_replica, found.records or b"") == (3, b"")
+    assert [record.value for record in records_of(there)] == [b"a"]
+    assert here.preferred_read_replica == -1
+    assert [record.value for record in records_of(here)] == [b"a"]
+    assert read_from_rack(world[1], 0, "rack 4").preferred_read_replica == -1
+
+
+def test_a_consumer_is_sent_to_nobody_who_lacks_what_it_wants() -> None:
+    world = in_racks()
+    world.cut(3)
+    ask(world[1].client(), b"a", acks=1)
+    world.run(100)
+
+    assert read_from_rack(world[1], 1, "rack 3").preferred_read_replica == -1
+    world.run(40_000)
+    assert world.partition().isr == (1, 2)
+    assert read_from_rack(world[1], 0, "rack 3").preferred_read_replica == -1
+
+
+def test_a_follower_that_is_behind_says_not_yet() -> None:
+    world = three()
+    world.cut(3)
+    ask(world[1].client(), b"a", acks=1)
+    world.run(10)
+
+    beyond = read(world[3], 1, leader_epoch=0)
+    at_end = read(world[3], 0, leader_epoch=0)
+
+    assert beyond.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert at_end.error_code == 0
+    client = world[3].client()
+    client.ask(a_fetch("orders", 0), 10)
+    told_10 = client.take(FetchResponse).responses[0].partitions[0]
+    assert told_10.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_shows_no_more_than_it_knows_as_committed() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world.run(100)
+    world.cut(2)
+    ask(world[1].client(), b"b", acks=1)
+    world.run(10)
+
+    assert world[3].replica().opened().end_offset == 2
+    assert [record.value for record in records_of(read(world[3]))] == [b"a"]

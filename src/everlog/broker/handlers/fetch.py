@@ -15,6 +15,7 @@ from everlog.broker.handlers import replica_fetch
 from everlog.broker.leader_hints import elsewhere, endpoints
 from everlog.broker.leadership import check_leader_epoch, not_leader
 from everlog.broker.parked import ParkedFetch
+from everlog.broker.replica_selection import preferred_replica, selects_by_rack
 from everlog.broker.replicas import Replica
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
 from everlog.model.ids import Instant
@@ -67,7 +68,7 @@ def handle(broker: "Broker", request: FetchData, exchange: Exchange) -> None:
     except Refused as refused:
         exchange.answer_parts(write_fetch_answer(version, exchange.correlation_id, refused.code, 0, []))
         return
-    answer = _read_all(broker, request, context, version)
+    answer = _read_all(broker, request, context, exchange)
     if (
         answer.must_go
         or answer.bytes_found >= request.min_bytes
@@ -96,7 +97,7 @@ def _park(
     def answer_now(in_any_case: bool) -> bool:
         if exchange.abandoned:
             return True
-        found = _read_all(broker, request, context, exchange.api_version)
+        found = _read_all(broker, request, context, exchange)
         if not (in_any_case or found.must_go or found.bytes_found >= request.min_bytes):
             return False
         _send(broker, exchange, context, found)
@@ -106,19 +107,44 @@ def _park(
     broker.parked.park(ParkedFetch(replicas, missing, Instant(now + request.max_wait_ms), answer_now))
 
 
-def _read_all(broker: "Broker", request: FetchData, context: FetchContext, version: int) -> _Answer:
+def _read_all(broker: "Broker", request: FetchData, context: FetchContext, exchange: Exchange) -> _Answer:
     answer = _Answer()
-    read_committed, from_followers = request.read_committed, version >= _FIRST_FROM_FOLLOWERS
+    read_committed = request.read_committed
+    from_followers = exchange.api_version >= _FIRST_FROM_FOLLOWERS
+    by_rack = request.rack_id != "" and selects_by_rack(broker)
     room = min(request.max_bytes, broker.fetch_max_bytes)
     for wanted in context.partitions:
-        result = _read_one(broker, wanted, read_committed, from_followers, room, answer.bytes_found == 0)
+        result = _in_rack(broker, wanted, request, exchange.listener_name) if by_rack else None
+        if result is None:
+            result = _read_one(broker, wanted, read_committed, from_followers, room, answer.bytes_found == 0)
         if result.records is not None:
             answer.bytes_found += result.records.length
             room -= result.records.length
-        elif result.error_code or result.diverging is not None:
+        elif result.error_code or result.diverging is not None or result.preferred >= 0:
             answer.must_go = True
         answer.add(wanted.topic, result)
     return answer
+
+
+def _in_rack(
+    broker: "Broker", wanted: FetchPartition, request: FetchData, listener_name: str
+) -> FetchResult | None:
+    """The name of a replica in the consumer's rack that has what it wants; None if it should read here."""
+    replica = broker.replicas.get(wanted.topic, wanted.partition)
+    if replica is None or wanted.leader_epoch not in (-1, replica.leader_epoch) or replica.leading is None:
+        return None
+    preferred = preferred_replica(broker, replica, wanted.fetch_offset, request.rack_id, listener_name)
+    if preferred is None:
+        return None
+    return FetchResult(
+        wanted.partition,
+        0,
+        replica.high_watermark,
+        replica.last_stable_offset,
+        replica.opened().start_offset,
+        [] if request.read_committed else None,
+        preferred=preferred,
+    )
 
 
 def _read_one(
