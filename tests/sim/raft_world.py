@@ -12,12 +12,16 @@ from everlog.raft import events
 from everlog.raft.core import RaftCore
 from everlog.raft.events import Answered, Asked, Effect, Event, Gone, Installed, Synced, Ticked, Unanswered
 from everlog.raft.messages import (
+    AddVoter,
     Answer,
+    ChangeReply,
     Fetch,
     FetchReply,
     FetchSnapshot,
+    RemoveVoter,
     ReplicaKey,
     Request,
+    Served,
     SnapshotId,
     SnapshotReply,
 )
@@ -64,6 +68,10 @@ class ListLog:
         """On disk, whole."""
         self.part = b""
         """What was fetched of one."""
+        self.keys: dict[int, ReplicaKey] = {}
+        """All replicas there are, by node."""
+        self.changes: list[tuple[Offset, VoterSet]] = []
+        """The sets of voters in the log and in the snapshot before it, and behind which entry each is."""
 
     @property
     def end_offset(self) -> Offset:
@@ -81,6 +89,30 @@ class ListLog:
     def snapshot(self) -> SnapshotId | None:
         return max(self.snapshots, default=None)
 
+    @property
+    def voters(self) -> VoterSet | None:
+        return self.changes[-1][1] if self.changes else None
+
+    @property
+    def voters_end(self) -> Offset:
+        return self.changes[-1][0] if self.changes else Offset(0)
+
+    @property
+    def previous_voters(self) -> VoterSet | None:
+        return self.changes[-2][1] if len(self.changes) > 1 else None
+
+    def append_voters(self, epoch: int, voters: VoterSet) -> None:
+        self._add((epoch, b"voters " + b" ".join(b"%d" % node for node in voters.ids)))
+
+    def _add(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self._note(entry, self.end_offset)
+
+    def _note(self, entry: Entry, end: Offset) -> None:
+        word, *ids = entry[1].split(b" ")
+        if word == b"voters":
+            self.changes.append((end, VoterSet([self.keys[int(node)] for node in ids])))
+
     def at(self, offset: int) -> Entry:
         return self.entries[offset - self.start_offset]
 
@@ -97,12 +129,15 @@ class ListLog:
         self.entries.append((epoch, b"leader"))
 
     def append_fetched(self, batches: Iterable[bytes]) -> None:
-        self.entries.extend(map(_entry, batches))
+        for batch in batches:
+            self._add(_entry(batch))
 
     def truncate(self, end: Offset) -> None:
         assert end >= self.start_offset, (end, self.start_offset)
         del self.entries[end - self.start_offset :]
         self.kept = min(self.kept, end)
+        while self.changes and self.changes[-1][0] > end:
+            self.changes.pop()
 
     def read(self, start: Offset, count: int) -> list[bytes]:
         first = start - self.start_offset
@@ -121,6 +156,9 @@ class ListLog:
         self.entries.clear()
         self.start_offset = snapshot.end
         self.kept = snapshot.end
+        self.changes.clear()
+        for index, line in enumerate(self.snapshots[snapshot].split(b"\n")):
+            self._note(_entry(line), Offset(index + 1))
 
     def take_snapshot(self, end: Offset, before: list[Entry]) -> None:
         """Write one of all below `end`, and drop what only the one before the last has."""
@@ -164,7 +202,7 @@ class Token:
     """Where the answer to a request goes."""
 
     answer: Callable[[Answer], None]
-    request: Request
+    request: Served
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +224,8 @@ class Faults:
     """Chance of a crash at a moment that matters: right after a vote, an election, a commit."""
     snapshot: float
     """Chance of a snapshot each time that something is proposed."""
+    change: float
+    """Chance of a voter to be added or removed each time that something is proposed."""
 
 
 class Violation(AssertionError):
@@ -201,10 +241,16 @@ class RaftWorld:
         self.now = 0
         self._queue: list[tuple[int, int, Any]] = []
         self._serial = 0
-        keys = [ReplicaKey(number, Uuid(self._random.randbytes(16))) for number in range(1, size + 1)]
-        self.voters = VoterSet(keys)
-        self.nodes = {key.id: Node(key) for key in keys}
         pick = self._random.choice
+        spares = pick([0, 0, 1, 2])
+        keys = [
+            ReplicaKey(number, Uuid(self._random.randbytes(16))) for number in range(1, size + spares + 1)
+        ]
+        self.voters = VoterSet(keys[:size])
+        """Those to begin with; the others follow until they are added."""
+        self.nodes = {key.id: Node(key) for key in keys}
+        for node in self.nodes.values():
+            node.log.keys = {key.id: key for key in keys}
         self.faults = Faults(
             loss=pick([0, 0.02, 0.2]),
             repeat=pick([0, 0.05]),
@@ -215,6 +261,7 @@ class RaftWorld:
             disk_ms=pick([5, 20, 400]),
             moment=pick([0, 0, 0.01, 0.1]),
             snapshot=pick([0, 0.02, 0.2]),
+            change=pick([0, 0.02, 0.2]) if spares or size > 3 else 0,
         )
         self.timing = pick([Timing(), HASTY, HASTY])
         self.cuts: set[tuple[int, int]] = set()
@@ -222,6 +269,7 @@ class RaftWorld:
         """What any node has called committed."""
         self.leaders: dict[int, int] = {}
         self.elections = 0
+        self.voter_changes = 0
         self.snapshots = 0
         self.installs = 0
         for node in self.nodes.values():
@@ -400,7 +448,9 @@ class RaftWorld:
             self._start(node)
 
     def _heal(self) -> None:
-        self.faults = Faults(0, 0, delay_ms=4, crash=0, cut=0, pause_ms=1500, disk_ms=4, moment=0, snapshot=0)
+        self.faults = Faults(
+            0, 0, delay_ms=4, crash=0, cut=0, pause_ms=1500, disk_ms=4, moment=0, snapshot=0, change=0
+        )
         self.cuts.clear()
         for node in self.nodes.values():
             if node.core is None:
@@ -412,9 +462,22 @@ class RaftWorld:
                 node.proposed += 1
                 node.log.entries.append((node.core.epoch, b"%d-%d" % (node.key.id, node.proposed)))
                 self._do(node, node.core.appended(Instant(self.now)))
+                if self._random.random() < self.faults.change:
+                    self._change_voters(node, node.core)
             if node.core is not None and self._random.random() < self.faults.snapshot:
                 self._take_snapshot(node, node.core)
         self._at(20 + self._random.randrange(100), self._propose)
+
+    def _change_voters(self, node: Node, core: RaftCore) -> None:
+        chosen = self._random.choice(list(self.nodes.values())).key
+        voters = node.log.voters or self.voters
+        change = RemoveVoter(chosen) if chosen.id in voters.ids else AddVoter(chosen, (), timeout_ms=2_000)
+
+        def told(answer: Answer) -> None:
+            assert isinstance(answer, ChangeReply)
+            self.voter_changes += answer.error is ErrorCode.NONE
+
+        self._hand(node, Asked(Token(told, change), change))
 
     def _take_snapshot(self, node: Node, core: RaftCore) -> None:
         end = core.high_watermark
@@ -449,7 +512,8 @@ class RaftWorld:
                     for one in self.nodes.values()
                     if one.log.has(offset) and one.log.kept > offset and one.log.at(offset) == entry
                 ]
-                if not self.voters.is_majority([one.key.id for one in holders]):
+                voters = log.voters or self.voters
+                if not voters.is_majority([one.key.id for one in holders]):
                     raise Violation(f"offset {offset} is committed and durable on {len(holders)} nodes only")
 
     def _check(self, node: Node) -> None:
@@ -473,7 +537,7 @@ class RaftWorld:
                 raise Violation(f"{node.key.id} has {snapshot}, which is not what was committed")
 
 
-def _filled(log: ListLog, request: Request, answer: Answer) -> Answer:
+def _filled(log: ListLog, request: Served, answer: Answer) -> Answer:
     """An answer, with what is read from the log for it."""
     if isinstance(answer, FetchReply):
         assert isinstance(request, Fetch)

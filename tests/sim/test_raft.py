@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from everlog.model.ids import Offset
-from everlog.raft import following, leading, voting
-from everlog.raft.messages import FetchReply, FetchSnapshot, SnapshotReply, Vote
+from everlog.raft import following, leading, reconfiguring, voting
+from everlog.raft.messages import FetchReply, FetchSnapshot, SnapshotReply, Vote, VoterChange
 from everlog.raft.replica import Replica
 from everlog.raft.roles import Leader
 from tests.sim.raft_world import ListLog, RaftWorld
@@ -120,6 +120,30 @@ def snapshots_that_are_begun_at_before_they_are_whole(patch: pytest.MonkeyPatch)
     patch.setattr(following, "snapshot_fetched", snapshot_fetched)
 
 
+def voters_that_change_before_the_last_change_is_committed(patch: pytest.MonkeyPatch) -> None:
+    keep = reconfiguring.change_asked
+
+    def change_asked(replica: Replica, token: object, asked: VoterChange) -> None:
+        role = replica.role
+        if isinstance(role, Leader):
+            real, role.high_watermark = role.high_watermark, Offset(2**60)
+            role.change = None
+            keep(replica, token, replace(asked, ack_when_committed=False))
+            role.high_watermark = real
+        else:
+            keep(replica, token, asked)
+
+    patch.setattr(reconfiguring, "change_asked", change_asked)
+
+
+def voters_as_the_settings_have_them(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "voters", property(lambda self: self._static_voters))
+
+
+def removed_ones_that_never_stand(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "may_stand", property(lambda self: self.is_voter))
+
+
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     a_second_vote,
     votes_for_those_who_have_less,
@@ -132,6 +156,9 @@ MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     logs_that_go_back_to_the_beginning,
     snapshots_without_an_epoch,
     snapshots_that_are_begun_at_before_they_are_whole,
+    voters_that_change_before_the_last_change_is_committed,
+    voters_as_the_settings_have_them,
+    removed_ones_that_never_stand,
 ]
 
 

@@ -9,7 +9,7 @@ from everlog.controller.controller import Controller
 from everlog.controller.replay import replay
 from everlog.log.partition import Origin, PartitionLog
 from everlog.log.settings import LogSettings
-from everlog.model.errors import CorruptDataError, Refused, StorageError
+from everlog.model.errors import ConfigError, CorruptDataError, Refused, StorageError
 from everlog.model.ids import LeaderEpoch, Offset, Uuid
 from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
@@ -18,7 +18,7 @@ from everlog.peers.address import Address
 from everlog.ports.aside import Aside
 from everlog.ports.clock import Clock
 from everlog.ports.random import Random
-from everlog.raft.control import leader_change_batch
+from everlog.raft.control import kraft_version_value, leader_change_batch, voters_in, voters_value
 from everlog.raft.member import MemberWorld, QuorumMember, Transport
 from everlog.raft.messages import ReplicaKey, SnapshotId
 from everlog.raft.quorum import Quorum
@@ -28,6 +28,7 @@ from everlog.raft.store import QuorumStore
 from everlog.raft.voters import VoterSet
 from everlog.records.batch import BatchView, batch_at, whole_batches
 from everlog.records.builder import NewRecord, build_batch
+from everlog.records.control import ControlType, build_control_batch
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 
@@ -73,7 +74,60 @@ class MetadataLog:
         """Up to where a sync has made it durable; None before the first. The log's recovery point says less:
         it is that of the last checkpoint, and voters may count on what was synced since."""
 
+        self._voter_sets: list[tuple[Offset, VoterSet]] = []
+        """The sets of voters in the log and in the snapshot before it, and behind which entry each is."""
         self._find_snapshots()
+        self._find_voters()
+
+    @property
+    def voters(self) -> VoterSet | None:
+        """The newest voters in the log or the snapshot before it, committed or not; None without any."""
+        return self._voter_sets[-1][1] if self._voter_sets else None
+
+    @property
+    def previous_voters(self) -> VoterSet | None:
+        """The set of voters before that one; None if the log has none."""
+        return self._voter_sets[-2][1] if len(self._voter_sets) > 1 else None
+
+    @property
+    def voters_end(self) -> Offset:
+        """Behind the entry that has them; 0 where `voters` is None."""
+        return self._voter_sets[-1][0] if self._voter_sets else Offset(0)
+
+    def append_voters(self, epoch: int, voters: VoterSet) -> None:
+        """Append an entry with a set of voters, which is in force at once."""
+        wall = self._clock.wall()
+        if not self._voter_sets:
+            self.append(
+                build_control_batch(ControlType.KRAFT_VERSION, kraft_version_value(), timestamp=wall), epoch
+            )
+        self.append(
+            build_control_batch(ControlType.KRAFT_VOTERS, voters_value(voters), timestamp=wall), epoch
+        )
+        self._voter_sets.append((self._log.end_offset, voters))
+
+    def _find_voters(self) -> None:
+        """Look for sets of voters in the newest snapshot and in the log behind it."""
+        self._voter_sets = []
+        start = self._log.start_offset
+        try:
+            if self._known:
+                start = max(start, self._known[-1].end)
+                for batch in self.snapshot_batches(self._known[-1]):
+                    self._note_voters(batch, self._known[-1].end)
+            for batch in self.batches(start):
+                self._note_voters(batch, Offset(batch.next_offset))
+        except CorruptDataError as error:
+            raise StorageError(f"the voters in {self._log.partition} cannot be read: {error}") from error
+
+    def _note_voters(self, batch: BatchView, end: Offset) -> None:
+        voters = voters_in(batch)
+        if voters is not None:
+            self._voter_sets.append((end, voters))
+
+    def _forget_voters(self, end: Offset) -> None:
+        while self._voter_sets and self._voter_sets[-1][0] > end:
+            self._voter_sets.pop()
 
     @property
     def start_offset(self) -> Offset:
@@ -143,6 +197,7 @@ class MetadataLog:
                 f"{self._log.partition} ends at {self._log.end_offset}, expected {end}, which was committed"
             )
         self._log.truncate_to(end)
+        self._forget_voters(end)
 
     @property
     def failed(self) -> bool:
@@ -179,6 +234,7 @@ class MetadataLog:
                 epoch = LeaderEpoch(view.leader_epoch)
                 self._log.append(view, epoch, self._clock.wall(), Origin.REPLICA)
                 self.unsaved_bytes += len(batch)
+                self._note_voters(view, self._log.end_offset)
             except (Refused, CorruptDataError) as error:
                 raise StorageError(f"the leader sent what cannot follow {self._log}: {error}") from error
 
@@ -186,6 +242,7 @@ class MetadataLog:
         """Give up all from `end` on; StorageError if the disk refuses."""
         self._log.truncate_to(end)
         assert self._log.end_offset == end, (self._log, end)
+        self._forget_voters(end)
         if self._durable is not None:
             self._durable = min(self._durable, end)
 
@@ -258,6 +315,7 @@ class MetadataLog:
         self._forget([one for one in self._known if one != snapshot], files)
         self._known = [snapshot]
         self.unsaved_bytes = 0
+        self._find_voters()
 
     def take_snapshot(
         self, snapshot: SnapshotId, records: Iterable[bytes], done: Callable[[StorageError | None], None]
@@ -268,7 +326,8 @@ class MetadataLog:
         are kept, and the log from the end of the older one on, so that who lags a little needs neither.
         """
         files = self._snapshot_files()
-        batches = snapshot_batches(snapshot, records, self._clock.wall())
+        voters = next((one for end, one in reversed(self._voter_sets) if end <= snapshot.end), None)
+        batches = snapshot_batches(snapshot, records, self._clock.wall(), voters)
 
         def written(result: OSError | None) -> None:
             if isinstance(result, OSError):
@@ -359,9 +418,22 @@ def quorum_timing(settings: BrokerSettings) -> Timing:
 def static_voters(settings: BrokerSettings, me: ReplicaKey) -> VoterSet:
     """The voters of `controller.quorum.voters`, known by node alone; this replica where none are named."""
     if not settings.voters:
-        return VoterSet([me])
+        # One that is given other nodes to ask finds the voters in their log, and may be made one later.
+        return VoterSet([]) if settings[keys.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS] else VoterSet([me])
     addresses = {one.id: Address(one.host, one.port) for one in settings.voters}
     return VoterSet([ReplicaKey(node) for node in addresses], addresses)
+
+
+def bootstrap_addresses(settings: BrokerSettings) -> dict[int, Address]:
+    """`controller.quorum.bootstrap.servers`, each under a number that no node has, as Kafka does it."""
+    found: dict[int, Address] = {}
+    for index, text in enumerate(settings[keys.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS]):
+        host, colon, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not (colon and host and port.isdigit() and 0 < int(port) < 65_536):
+            raise ConfigError(f"controller.quorum.bootstrap.servers has {text!r}, expected host:port")
+        found[-2 - index] = Address(host, int(port))
+    return found
 
 
 def open_member(
@@ -378,9 +450,19 @@ def open_member(
     follows and does not vote.
     """
     me = ReplicaKey(settings.node_id, directory)
-    return QuorumMember(
-        me, static_voters(settings, me), log, store, world, transport, quorum_timing(settings)
+    bootstrap = bootstrap_addresses(settings)
+    member = QuorumMember(
+        me,
+        static_voters(settings, me),
+        log,
+        store,
+        world,
+        transport,
+        quorum_timing(settings),
+        tuple(bootstrap),
     )
+    member.learn(bootstrap)
+    return member
 
 
 @dataclass(frozen=True, slots=True)

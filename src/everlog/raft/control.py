@@ -1,10 +1,22 @@
-"""The entries that the quorum writes about itself: who leads."""
+"""The entries that the quorum writes about itself: who leads, and who votes."""
 
 from collections.abc import Iterable
 
-from everlog.records.control import ControlType, build_control_batch
-from everlog.wire.codec import encode_value
+from everlog.model.errors import CorruptDataError, ProtocolError
+from everlog.peers.address import Address
+from everlog.raft.messages import Endpoint, ReplicaKey
+from everlog.raft.voters import VoterSet
+from everlog.records.batch import BatchView
+from everlog.records.control import ControlType, build_control_batch, control_type
+from everlog.records.reader import read_records
+from everlog.wire.codec import decode_value, encode_value
+from everlog.wire.messages import voters_record
+from everlog.wire.messages.kraft_version_record import KRaftVersionRecord
 from everlog.wire.messages.leader_change_message import LeaderChangeMessage, Voter
+from everlog.wire.messages.voters_record import VotersRecord
+
+KRAFT_VERSION = 1
+"""The level of `kraft.version` from which on voters are entries in the log (KIP-853)."""
 
 
 def leader_change_batch(
@@ -18,3 +30,50 @@ def leader_change_batch(
         granting_voters=[Voter(voter_id=voter) for voter in granting],
     )
     return build_control_batch(ControlType.LEADER_CHANGE, encode_value(change, 0), timestamp=timestamp)
+
+
+def kraft_version_value() -> bytes:
+    """What says that voters are in the log."""
+    return encode_value(KRaftVersionRecord(version=0, kraft_version=KRAFT_VERSION), 0)
+
+
+def voters_value(voters: VoterSet) -> bytes:
+    """A set of voters, as the log has it."""
+    record = VotersRecord(
+        version=0,
+        voters=[
+            voters_record.Voter(
+                voter_id=voter.id,
+                voter_directory_id=voter.directory,
+                endpoints=[
+                    voters_record.Endpoint(name=one.name, host=one.address.host, port=one.address.port)
+                    for one in voters.endpoints(voter.id)
+                ],
+                kraft_version_feature=voters_record.KRaftVersionFeature(
+                    min_supported_version=0, max_supported_version=KRAFT_VERSION
+                ),
+            )
+            for voter in voters
+        ],
+    )
+    return encode_value(record, 0)
+
+
+def voters_in(batch: BatchView) -> VoterSet | None:
+    """The set of voters that a batch has, if it has one; CorruptDataError where it cannot be read."""
+    if not batch.is_control:
+        return None
+    record = next(iter(read_records(batch)))
+    if control_type(record.key) is not ControlType.KRAFT_VOTERS:
+        return None
+    try:
+        found = decode_value(VotersRecord, 0, record.value or b"")
+    except ProtocolError as error:
+        raise CorruptDataError(f"the voters at offset {batch.base_offset} cannot be read: {error}") from error
+    return VoterSet(
+        [ReplicaKey(one.voter_id, one.voter_directory_id) for one in found.voters],
+        endpoints={
+            one.voter_id: tuple(Endpoint(at.name, Address(at.host, at.port)) for at in one.endpoints)
+            for one in found.voters
+        },
+    )

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from everlog.model.ids import Instant, Offset
 from everlog.ports.random import Random
-from everlog.raft import following, leading, voting
+from everlog.raft import following, leading, reconfiguring, voting
 from everlog.raft.events import (
     Answered,
     Asked,
@@ -22,16 +22,21 @@ from everlog.raft.events import (
     Unanswered,
 )
 from everlog.raft.messages import (
+    AddVoter,
     Answer,
     BeginEpoch,
+    ChangeReply,
     EndEpoch,
     Fetch,
     FetchReply,
     FetchSnapshot,
     Noted,
+    RemoveVoter,
     ReplicaKey,
     Request,
+    Served,
     SnapshotReply,
+    UpdateVoter,
     Vote,
     VoteReply,
 )
@@ -57,10 +62,14 @@ class RaftCore:
         state: QuorumState | None,
         now: Instant,
         timing: Timing = KAFKAS_TIMING,
+        bootstrap: tuple[int, ...] = (),
     ) -> None:
-        """Take up where `state` and `log` left off, whatever it was; the first `Ticked` begins it all."""
-        replica = self._replica = Replica(me, voters, log, random, state, now, timing)
-        if voters.ids == (me.id,) and isinstance(replica.role, Unattached):
+        """Take up where `state` and `log` left off, whatever it was; the first `Ticked` begins it all.
+
+        `voters` are in force where the log has none. `bootstrap` are nodes to ask for the leader besides.
+        """
+        replica = self._replica = Replica(me, voters, log, random, state, now, timing, bootstrap)
+        if replica.voters.ids == (me.id,) and replica.is_voter and isinstance(replica.role, Unattached):
             replica.role.campaign_at = now  # There is nobody to wait for.
         elif replica.state.leader not in (NOBODY, me.id):
             replica.role = Follower(replica.state.leader, replica.after(timing.fetch_ms), fetch_at=now)
@@ -91,13 +100,15 @@ class RaftCore:
         role = replica.role
         match role:
             case Unattached():
-                return min(role.campaign_at, role.ask_at) if replica.is_voter else role.ask_at
+                return min(role.campaign_at, role.ask_at) if replica.may_stand else role.ask_at
             case Prospective() | Candidate():
                 return min([role.until, *role.unanswered.values()])
             case Follower():
                 return role.until if role.fetch_at is None else min(role.until, role.fetch_at)
             case Leader():
                 due = [leading.quorum_deadline(replica, role), *(one.until for one in role.parked.values())]
+                if role.change is not None and role.change.end is None:
+                    due.append(role.change.until)
                 return min([*due, role.tell_at] if leading.strangers(replica, role) else due)
             case _:
                 assert_never(role)
@@ -161,7 +172,7 @@ class RaftCore:
         role, now = replica.role, replica.now
         match role:
             case Unattached():
-                if replica.is_voter and role.campaign_at <= now:
+                if replica.may_stand and role.campaign_at <= now:
                     voting.become_prospective(replica)
                 elif role.ask_at <= now:
                     following.ask_who_leads(replica, role)
@@ -176,14 +187,15 @@ class RaftCore:
                     following.fetch(replica, role)
             case Leader():
                 leading.serve_parked(replica, role)
-                if leading.quorum_deadline(replica, role) <= now:
+                reconfiguring.proceed(replica, role)
+                if leading.quorum_deadline(replica, role) <= now or reconfiguring.leaves(replica, role):
                     leading.resign(replica, role)
                 elif role.tell_at <= now:
                     leading.tell_strangers(replica, role)
             case _:
                 assert_never(role)
 
-    def _asked(self, token: object, request: Request) -> None:
+    def _asked(self, token: object, request: Served) -> None:
         replica = self._replica
         match request:
             case Vote():
@@ -198,6 +210,8 @@ class RaftCore:
                 leading.fetch_asked(replica, token, request)
             case FetchSnapshot():
                 leading.snapshot_asked(replica, token, request)
+            case AddVoter() | RemoveVoter() | UpdateVoter():
+                reconfiguring.change_asked(replica, token, request)
             case _:
                 assert_never(request)
 
@@ -214,6 +228,8 @@ class RaftCore:
             case SnapshotReply():
                 assert isinstance(request, FetchSnapshot), request
                 following.snapshot_fetched(self._replica, node, request, answer)
+            case ChangeReply():
+                raise AssertionError(f"no member asks another to change the voters: {answer}")
             case _:
                 assert_never(answer)
 

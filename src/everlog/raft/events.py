@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from everlog.model.ids import Offset
-from everlog.raft.messages import Answer, Request, SnapshotId
+from everlog.raft.messages import Answer, Request, Served, SnapshotId
 from everlog.raft.store import QuorumState
 
 
@@ -17,7 +17,7 @@ class Asked:
     """Another replica asks; the answer goes out as `Reply` with the same token, now or later."""
 
     token: object
-    request: Request
+    request: Served
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from everlog.model.divergence import where_to_cut
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import Instant
+from everlog.raft import reconfiguring
 from everlog.raft.events import Ask, InstallSnapshot, Reply, StandDown
 from everlog.raft.messages import EndEpoch, Fetch, FetchReply, FetchSnapshot, SnapshotId, SnapshotReply
 from everlog.raft.replica import Replica
@@ -38,6 +39,7 @@ def observe(replica: Replica, epoch: int, leader: int | None, *, by_itself: bool
 def leave_lead(replica: Replica) -> None:
     """Lead no more, if it does; the role to take instead is the caller's to set."""
     if isinstance(replica.role, Leader):
+        reconfiguring.abandon(replica, replica.role)
         for parked in replica.role.parked.values():
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             replica.out.append(Reply(parked.token, FetchReply(replica.epoch, None, error=error)))
@@ -47,11 +49,11 @@ def leave_lead(replica: Replica) -> None:
 def ask_who_leads(replica: Replica, role: Unattached) -> None:
     """Ask some voter, by a fetch that a leader may as well answer."""
     role.ask_at = replica.after(replica.timing.election_ms // 2)
-    others = replica.others
+    known = [*replica.others, *replica.bootstrap]
     if not replica.is_durable:
         replica.sync()
-    elif others:
-        replica.out.append(Ask(others[replica.random.below(len(others))], replica.fetch_request()))
+    elif known:
+        replica.out.append(Ask(known[replica.random.below(len(known))], replica.fetch_request()))
 
 
 def epoch_ended(replica: Replica, ended: EndEpoch) -> None:
@@ -60,7 +62,7 @@ def epoch_ended(replica: Replica, ended: EndEpoch) -> None:
         return
     observe(replica, ended.epoch, None)
     role = replica.role
-    if isinstance(role, Follower) and role.leader == ended.leader and replica.is_voter:
+    if isinstance(role, Follower) and role.leader == ended.leader and replica.may_stand:
         # The first in the list has most of the log and goes first; the others give it a moment.
         me = replica.me.id
         place = ended.successors.index(me) if me in ended.successors else len(replica.voters)
@@ -82,7 +84,7 @@ def give_up(replica: Replica) -> None:
 
 def _let_go(replica: Replica, campaign_at: Instant) -> None:
     role = replica.role = replica.unattached()
-    if replica.is_voter:
+    if replica.may_stand:
         role.campaign_at = campaign_at
 
 

@@ -2,13 +2,25 @@
 
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import Instant, Offset
+from everlog.raft import reconfiguring
 from everlog.raft.events import Ask, Lead, Reply
 from everlog.raft.following import leave_lead, observe
-from everlog.raft.messages import BeginEpoch, EndEpoch, Fetch, FetchReply, FetchSnapshot, SnapshotReply
+from everlog.raft.messages import (
+    BeginEpoch,
+    EndEpoch,
+    Fetch,
+    FetchReply,
+    FetchSnapshot,
+    ReplicaKey,
+    SnapshotReply,
+)
 from everlog.raft.replica import LeaderChange, Replica
-from everlog.raft.roles import Candidate, Leader, Parked
+from everlog.raft.roles import Candidate, Leader, Parked, Seen
 
 NEVER = Instant(2**62)
+
+_MOST_SEEN = 1_000
+"""Replicas that a leader keeps in mind; who has fetched longest ago is forgotten first."""
 
 
 def become_leader(replica: Replica, won: Candidate) -> None:
@@ -16,8 +28,7 @@ def become_leader(replica: Replica, won: Candidate) -> None:
     start = replica.log.end_offset
     change = LeaderChange(replica.me.id, replica.voters.ids, tuple(sorted(won.granted)))
     replica.log.append_leader_change(replica.epoch, change)
-    heard_at = dict.fromkeys(replica.voters.ids, replica.now)
-    replica.role = Leader(start, {}, heard_at, tell_at=replica.now)
+    replica.role = Leader(start, {}, began_at=replica.now, tell_at=replica.now)
     replica.sync()
     replica.out.append(Lead(replica.epoch))
 
@@ -41,7 +52,7 @@ def quorum_deadline(replica: Replica, role: Leader) -> Instant:
     needed = len(replica.voters) // 2 + (0 if replica.is_voter else 1)
     if needed == 0:
         return NEVER
-    heard = sorted((role.heard_at[node] for node in replica.others), reverse=True)
+    heard = sorted((role.heard_at.get(node, role.began_at) for node in replica.others), reverse=True)
     return Instant(heard[needed - 1] + replica.timing.fetch_ms * 3 // 2)
 
 
@@ -64,9 +75,8 @@ def snapshot_asked(replica: Replica, token: object, asked: FetchSnapshot) -> Non
         answer = SnapshotReply(replica.epoch, replica.leader, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     elif asked.epoch < replica.epoch:
         answer = SnapshotReply(replica.epoch, replica.leader, ErrorCode.FENCED_LEADER_EPOCH)
-    elif replica.voters.has(asked.replica):
-        role.heard_at[asked.replica.id] = replica.now
-        role.has_fetched.add(asked.replica.id)
+    else:
+        _hear(replica, role, asked.replica)
     replica.out.append(Reply(token, answer))
 
 
@@ -82,9 +92,7 @@ def fetch_asked(replica: Replica, token: object, asked: Fetch) -> None:
         _refuse(replica, token, ErrorCode.FENCED_LEADER_EPOCH)
         return
     node, votes = asked.replica.id, replica.voters.has(asked.replica)
-    if votes:
-        role.heard_at[node] = replica.now
-        role.has_fetched.add(node)
+    _hear(replica, role, asked.replica)
     if needs_snapshot(replica, asked):
         lacking = FetchReply(replica.epoch, replica.me.id, committed(role), snapshot=replica.log.snapshot)
         replica.out.append(Reply(token, lacking))
@@ -96,6 +104,7 @@ def fetch_asked(replica: Replica, token: object, asked: Fetch) -> None:
         return
     if votes:
         role.ends[node] = asked.offset
+    _see(replica, role, asked)
     if (before := role.parked.pop(node, None)) is not None:
         # It waits for that one no more, but somebody here may. Were it no error, two nodes with one id would
         # chase each other without a pause.
@@ -103,7 +112,27 @@ def fetch_asked(replica: Replica, token: object, asked: Fetch) -> None:
         replica.out.append(Reply(before.token, late))
     role.parked[node] = Parked(token, asked, replica.after(min(asked.wait_ms, replica.timing.long_poll_ms)))
     count(replica, role)
+    reconfiguring.proceed(replica, role)
     serve_parked(replica, role)
+
+
+def _hear(replica: Replica, role: Leader, key: ReplicaKey) -> None:
+    """A replica follows. One that has a voter's id and another disk is not that voter."""
+    if replica.voters.has(key):
+        role.has_fetched.add(key.id)
+    elif key.id in replica.voters.ids or key.id < 0:
+        return
+    role.heard_at[key.id] = replica.now
+
+
+def _see(replica: Replica, role: Leader, asked: Fetch) -> None:
+    """Note how far a replica is, for who wants to know or to make it vote."""
+    before = role.seen.pop(asked.replica, None)
+    seen = role.seen[asked.replica] = Seen(asked.offset, replica.now)
+    has_all = asked.offset >= replica.log.end_offset
+    seen.caught_up_at = replica.now if has_all else None if before is None else before.caught_up_at
+    if len(role.seen) > _MOST_SEEN:
+        del role.seen[next(iter(role.seen))]
 
 
 def _refuse(replica: Replica, token: object, error: ErrorCode) -> None:
@@ -141,6 +170,7 @@ def count(replica: Replica, role: Leader) -> None:
     if by_majority > role.epoch_start and by_majority > committed(role):
         role.high_watermark = by_majority
         replica.advance(by_majority)
+        reconfiguring.proceed(replica, role)
         serve_parked(replica, role)
 
 

@@ -20,18 +20,26 @@ from everlog.ports.clock import Clock
 from everlog.ports.random import Random
 from everlog.raft import events
 from everlog.raft.core import KAFKAS_TIMING, RaftCore
+from everlog.raft.description import QuorumDescription, describe
 from everlog.raft.events import Effect, Event
 from everlog.raft.leading import NEVER
 from everlog.raft.messages import (
+    AddVoter,
     Answer,
+    BeginEpoch,
+    ChangeReply,
+    EndEpoch,
     Fetch,
     FetchReply,
     FetchSnapshot,
     Noted,
+    RemoveVoter,
     ReplicaKey,
     Request,
+    Served,
     SnapshotId,
     SnapshotReply,
+    UpdateVoter,
     Vote,
     VoteReply,
 )
@@ -168,7 +176,7 @@ class MemberWorld:
 class _Asking:
     """A request of another member, and who waits for the answer."""
 
-    request: Request
+    request: Served
     done: Callable[[Answer], None]
 
 
@@ -184,9 +192,17 @@ class QuorumMember:
         world: MemberWorld,
         transport: Transport | None = None,
         timing: Timing = KAFKAS_TIMING,
+        bootstrap: tuple[int, ...] = (),
     ) -> None:
+        """`voters` are in force where the log has none.
+
+        `bootstrap` are numbers below 0 under which the transport knows nodes to ask for the leader.
+        """
         self.me = me
-        self.voters = voters
+        self._static_voters = voters
+        self._bootstrap = bootstrap
+        self._known_voters: VoterSet | None = None
+        """Those whose addresses the transport has."""
         self._log = log
         self._store = store
         self._world = world
@@ -216,6 +232,11 @@ class QuorumMember:
         self._listeners: list[QuorumListener] = []
 
     # What it is
+
+    @property
+    def voters(self) -> VoterSet:
+        """Who votes: by the log, and by the settings where that does not say."""
+        return self._log.voters or self._static_voters
 
     @property
     def node_id(self) -> int:
@@ -313,8 +334,8 @@ class QuorumMember:
         """Take in where nodes listen for the quorum, as they say themselves."""
         self._transport.learn(addresses)
 
-    def asked(self, request: Request, done: Callable[[Answer], None]) -> None:
-        """Take in what another member asks; `done` gets the answer, now or later, once."""
+    def asked(self, request: Served, done: Callable[[Answer], None]) -> None:
+        """Take in what somebody asks of this member; `done` gets the answer, now or later, once."""
         asking = _Asking(request, done)
         if self._core is None:
             done(self._refusal(request))
@@ -401,6 +422,9 @@ class QuorumMember:
         except StorageError as error:
             # What the core wanted to tell anybody about it was not told, so nothing has happened.
             self._fail(error)
+        if self._known_voters is not self.voters:
+            self._known_voters = self.voters
+            self._transport.learn(self._known_voters.addresses)
 
     def _arm(self) -> None:
         if self._core is not None:
@@ -514,7 +538,7 @@ class QuorumMember:
             _log.error("what node %d is asked for cannot be read, %s: %s", self.me.id, request, error)
             asking.done(self._refusal(request))
 
-    def _filled(self, request: Request, answer: Answer) -> Answer:
+    def _filled(self, request: Served, answer: Answer) -> Answer:
         """An answer with what is read from the disk for it."""
         if not isinstance(answer, FetchReply | SnapshotReply) or answer.error is not ErrorCode.NONE:
             return answer
@@ -587,12 +611,21 @@ class QuorumMember:
             state = self._store.read()
         except (OSError, CorruptDataError) as error:
             raise StorageError(f"{FILE_NAME} cannot be read: {error}") from error
-        self._core = RaftCore(self.me, self.voters, self._log, self._world.random, state, now, self._timing)
+        self._core = RaftCore(
+            self.me,
+            self._static_voters,
+            self._log,
+            self._world.random,
+            state,
+            now,
+            self._timing,
+            self._bootstrap,
+        )
         if self._log.snapshot is not None:
             self._commit(self._log.snapshot.end)
         self._events.append(events.Ticked())
 
-    def _refusal(self, request: Request) -> Answer:
+    def _refusal(self, request: Served) -> Answer:
         """What to say while there is no core to answer: nothing that anybody could count on."""
         match request:
             case Vote():
@@ -601,5 +634,18 @@ class QuorumMember:
                 return FetchReply(request.epoch, None, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
             case FetchSnapshot():
                 return SnapshotReply(request.epoch, None, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            case _:
+            case BeginEpoch() | EndEpoch():
                 return Noted(request.epoch, None)
+            case AddVoter() | RemoveVoter() | UpdateVoter():
+                return ChangeReply(self.epoch, None, ErrorCode.NOT_LEADER_OR_FOLLOWER, "it is not ready")
+            case _:
+                assert_never(request)
+
+    # For who wants to know
+
+    def describe(self) -> QuorumDescription | None:
+        """The quorum as this node sees it while it leads; None while it does not."""
+        core = self._core
+        if core is None or not isinstance(core.role, Leader) or not self.is_active:
+            return None
+        return describe(self.me, self.voters, core.role, self._log.end_offset, self._world.clock)

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import NO_UUID, Offset, Uuid
+from everlog.peers.address import Address
 
 NOTHING = Offset(0)
 """A high watermark that says nothing."""
 
 LONG_POLL_MS = 500
+CHANGE_MS = 30_000
 FETCH_BYTES = 1 << 20
 
 
@@ -25,6 +27,14 @@ class ReplicaKey:
 
     id: int
     directory: Uuid = NO_UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A listener of a voter, by name."""
+
+    name: str
+    address: Address
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -142,5 +152,51 @@ class SnapshotReply:
     data: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class AddVoter:
+    """Somebody wants a replica that follows to vote (KIP-853)."""
+
+    voter: ReplicaKey
+    endpoints: tuple[Endpoint, ...]
+    """Its listeners, the one for the quorum first."""
+    timeout_ms: int = CHANGE_MS
+    """How long it may take to catch up."""
+    ack_when_committed: bool = True
+    """Whether the answer waits until the change is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoter:
+    """Somebody wants a voter to vote no more."""
+
+    voter: ReplicaKey
+    timeout_ms: int = CHANGE_MS
+    ack_when_committed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateVoter:
+    """A voter listens elsewhere."""
+
+    voter: ReplicaKey
+    endpoints: tuple[Endpoint, ...]
+    timeout_ms: int = CHANGE_MS
+    ack_when_committed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReply:
+    """What became of a change of the voters."""
+
+    epoch: int
+    leader: int | None
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+
+
+VoterChange = AddVoter | RemoveVoter | UpdateVoter
 Request = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot
-Answer = VoteReply | Noted | FetchReply | SnapshotReply
+"""What members ask each other."""
+Served = Request | VoterChange
+"""What a member is asked, by others and by whoever runs the cluster."""
+Answer = VoteReply | Noted | FetchReply | SnapshotReply | ChangeReply

@@ -61,6 +61,25 @@ class ReplicaLog(Protocol):
         """The newest epoch up to this one that has entries, and where they end; (-1, 0) if none has."""
         ...
 
+    @property
+    def voters(self) -> VoterSet | None:
+        """The newest voters in the log or the snapshot before it, committed or not; None without any."""
+        ...
+
+    @property
+    def voters_end(self) -> Offset:
+        """Behind the entry that has them; 0 where `voters` is None."""
+        ...
+
+    @property
+    def previous_voters(self) -> VoterSet | None:
+        """The set of voters before that one; None if the log has none."""
+        ...
+
+    def append_voters(self, epoch: int, voters: VoterSet) -> None:
+        """Append an entry with a set of voters, which is in force at once."""
+        ...
+
     def append_leader_change(self, epoch: int, change: LeaderChange) -> None:
         """Append the entry that announces this replica as the leader of an epoch."""
         ...
@@ -114,10 +133,13 @@ class Replica:
         state: QuorumState | None,
         now: Instant,
         timing: Timing,
+        bootstrap: tuple[int, ...] = (),
     ) -> None:
         self.me = me
-        self.voters = voters
+        self._static_voters = voters
         self.log = log
+        self.bootstrap = bootstrap
+        """Addresses that stand for some node of the cluster, by numbers below 0."""
         self.random = random
         self.timing = timing
         known = state or QuorumState(0)
@@ -152,9 +174,27 @@ class Replica:
                 return None
 
     @property
+    def voters(self) -> VoterSet:
+        """Who votes: by the log, and by the settings where that does not say."""
+        return self.log.voters or self._static_voters
+
+    @property
     def is_voter(self) -> bool:
         """Whether this very replica votes; else it only follows."""
         return self.voters.has(self.me)
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether this replica may stand for election.
+
+        One that was removed may as long as that is not known to be committed: it may be the only one that
+        has the entry which removed it, and then nobody else can be elected (Raft, dissertation, 4.2.2).
+        """
+        if self.is_voter:
+            return True
+        return self.log.voters_end > self.high_watermark and (
+            self.log.previous_voters or self._static_voters
+        ).has(self.me)
 
     @property
     def others(self) -> list[int]:

@@ -8,7 +8,7 @@ UNATTACHED --no leader in time--> PROSPECTIVE --majority would vote--> CANDIDATE
 from dataclasses import dataclass, field
 
 from everlog.model.ids import Instant, Offset
-from everlog.raft.messages import Fetch, FetchSnapshot, SnapshotId
+from everlog.raft.messages import Fetch, FetchSnapshot, ReplicaKey, SnapshotId, VoterChange
 
 
 @dataclass(slots=True)
@@ -77,6 +77,29 @@ class Parked:
 
 
 @dataclass(slots=True)
+class PendingChange:
+    """A change of the voters that is under way."""
+
+    token: object
+    asked: VoterChange
+    until: Instant
+    """When to give up on one that has yet to catch up."""
+    end: Offset | None = None
+    """Behind the entry that makes the change; None while it is not in the log."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a leader knows of a replica that follows it."""
+
+    end: Offset
+    at: Instant
+    """When it last fetched."""
+    caught_up_at: Instant | None = None
+    """When it last had all that there was."""
+
+
+@dataclass(slots=True)
 class Leader:
     """It appends, and counts what the voters have."""
 
@@ -84,8 +107,7 @@ class Leader:
     """Where the entry that announces this leader lies: what lies before is committed along with it."""
     ends: dict[int, Offset]
     """What each replica has on disk, this one included."""
-    heard_at: dict[int, Instant]
-    """When each voter last fetched; at the beginning, when the lead began."""
+    began_at: Instant
     tell_at: Instant
     """When to tell those who do not follow yet."""
     high_watermark: Offset | None = None
@@ -94,6 +116,11 @@ class Leader:
     """The voters that follow; the others are told of the new epoch again and again."""
     parked: dict[int, Parked] = field(default_factory=dict[int, Parked])
     """By node: a replica has one fetch under way."""
+    heard_at: dict[int, Instant] = field(default_factory=dict[int, Instant])
+    """When each node last fetched; for one that has not, the beginning of the lead counts."""
+    seen: dict[ReplicaKey, Seen] = field(default_factory=dict[ReplicaKey, Seen])
+    """The replicas that follow, whether they vote or not."""
+    change: PendingChange | None = None
 
 
 Role = Unattached | Prospective | Candidate | Follower | Leader

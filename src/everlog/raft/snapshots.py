@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from everlog.model.errors import CorruptDataError
 from everlog.model.ids import Offset
 from everlog.ports.files import Files
+from everlog.raft.control import kraft_version_value, voters_value
 from everlog.raft.messages import SnapshotId
+from everlog.raft.voters import VoterSet
 from everlog.records.batch import BatchView, batch_at
 from everlog.records.builder import NewRecord, build_batch
 from everlog.records.control import ControlType, build_control_batch, control_type
@@ -136,9 +138,12 @@ class SnapshotFiles:
 
 
 def snapshot_batches(
-    snapshot: SnapshotId, records: Iterable[bytes], timestamp: int
+    snapshot: SnapshotId, records: Iterable[bytes], timestamp: int, voters: VoterSet | None = None
 ) -> Iterator[bytes | bytearray]:
-    """The batches of a snapshot with these records, a control record before and behind them."""
+    """The batches of a snapshot with these records, a control record before and behind them.
+
+    `voters` are those that the log has up to its end, if it has any.
+    """
     offset = 0
 
     def control(kind: ControlType, value: bytes) -> bytearray:
@@ -149,6 +154,11 @@ def snapshot_batches(
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=timestamp)
     yield control(ControlType.SNAPSHOT_HEADER, encode_value(header, 0))
     offset += 1
+    if voters is not None:
+        yield control(ControlType.KRAFT_VERSION, kraft_version_value())
+        offset += 1
+        yield control(ControlType.KRAFT_VOTERS, voters_value(voters))
+        offset += 1
     gathered: list[NewRecord] = []
     size = 0
     for value in records:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from everlog.model.ids import NO_UUID, Offset
 from everlog.peers.address import Address
-from everlog.raft.messages import ReplicaKey
+from everlog.raft.messages import Endpoint, ReplicaKey
 
 NO_ADDRESSES: Mapping[int, Address] = MappingProxyType({})
 
@@ -13,10 +13,18 @@ NO_ADDRESSES: Mapping[int, Address] = MappingProxyType({})
 class VoterSet:
     """An immutable set of voters; changes make another."""
 
-    def __init__(self, voters: Iterable[ReplicaKey], addresses: Mapping[int, Address] = NO_ADDRESSES) -> None:
+    def __init__(
+        self,
+        voters: Iterable[ReplicaKey],
+        addresses: Mapping[int, Address] = NO_ADDRESSES,
+        endpoints: Mapping[int, tuple[Endpoint, ...]] | None = None,
+    ) -> None:
         """Take the voters, and where each listens for the others as far as that is known."""
         self._by_id = {voter.id: voter for voter in sorted(voters, key=lambda voter: voter.id)}
-        self._addresses = {node: addresses[node] for node in self._by_id if node in addresses}
+        self._endpoints: dict[int, tuple[Endpoint, ...]] = {
+            node: (Endpoint("", addresses[node]),) for node in self._by_id if node in addresses
+        }
+        self._endpoints |= {node: given for node, given in (endpoints or {}).items() if node in self._by_id}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -47,9 +55,28 @@ class VoterSet:
         """The voter on a node."""
         return self._by_id.get(node)
 
+    def endpoints(self, node: int) -> tuple[Endpoint, ...]:
+        """The listeners of the voter on a node, the one for the quorum first."""
+        return self._endpoints.get(node, ())
+
     def address(self, node: int) -> Address | None:
         """Where the voter on a node listens for the others."""
-        return self._addresses.get(node)
+        known = self._endpoints.get(node)
+        return known[0].address if known else None
+
+    @property
+    def addresses(self) -> dict[int, Address]:
+        """Where the voters listen for each other, as far as that is known."""
+        return {node: known[0].address for node, known in self._endpoints.items() if known}
+
+    def with_voter(self, voter: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> "VoterSet":
+        """The set with one more voter, or with one that listens elsewhere."""
+        others = [one for one in self if one.id != voter.id]
+        return VoterSet([*others, voter], endpoints={**self._endpoints, voter.id: endpoints})
+
+    def without(self, node: int) -> "VoterSet":
+        """The set without the voter on a node."""
+        return VoterSet([one for one in self if one.id != node], endpoints=self._endpoints)
 
     def is_majority(self, nodes: Iterable[int]) -> bool:
         """Whether more than half of the voters are among these nodes."""

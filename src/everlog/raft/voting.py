@@ -108,7 +108,8 @@ def voted(replica: Replica, node: int, vote: Vote, reply: VoteReply) -> None:
 def unanswered(replica: Replica, node: int, vote: Vote) -> None:
     """A voter did not answer; it is asked again for as long as the election lasts."""
     role = replica.role
-    if vote.epoch == replica.epoch and _is_about(vote, role):
+    # It may have been asked in an earlier attempt, and vote no more.
+    if vote.epoch == replica.epoch and _is_about(vote, role) and node in replica.voters.ids:
         assert isinstance(role, Prospective | Candidate)
         role.unanswered[node] = replica.after(replica.timing.retry_ms)
 

@@ -172,6 +172,24 @@ def test_an_answer_arrives_as_it_was_meant(
 
 
 @pytest.mark.parametrize(
+    ("response", "versions"),
+    [
+        (vote_response(VoteReply(6, 2, True), None), (0, 1, 2)),
+        (begin_response(BeginEpoch(2, 5, ME), Noted(6, 2), None), (0, 1)),
+        (end_response(EndEpoch(2, 5, ()), Noted(6, 2), None), (0, 1)),
+        (snapshot_response(FetchSnapshot(OTHER, 5, SNAPSHOT, 77), SnapshotReply(6, 2), None), (0, 1)),
+        *(
+            (fetch_response(FetchReply(6, 2, batches=[BATCH]), version, HERE), (version,))
+            for version in range(12, 19)
+        ),
+    ],
+)
+def test_older_versions_are_answered_too(response: Message, versions: tuple[int, ...]) -> None:
+    for version in versions:
+        answered(response, version)
+
+
+@pytest.mark.parametrize(
     "response",
     [
         vote_response(ErrorCode.INCONSISTENT_CLUSTER_ID, None),

@@ -16,3 +16,6 @@ NOBODY = -1
 
 FETCHES_BY_TOPIC_ID = 13
 """The first version of Fetch that names topics by their ids."""
+
+FETCHES_WITH_ENDPOINTS = 16
+"""The first version of Fetch whose answers say where the leader listens."""

@@ -22,7 +22,7 @@ from everlog.raft.messages import (
     Vote,
     VoteReply,
 )
-from everlog.raft.wire import FETCHES_BY_TOPIC_ID, NOBODY
+from everlog.raft.wire import FETCHES_BY_TOPIC_ID, FETCHES_WITH_ENDPOINTS, NOBODY
 from everlog.wire.messages import begin_quorum_epoch as begin
 from everlog.wire.messages import end_quorum_epoch as end
 from everlog.wire.messages import fetch, fetch_snapshot, vote
@@ -218,6 +218,7 @@ def fetch_response(
         node_endpoints=[
             fetch.NodeEndpoint(node_id=node, host=at.host, port=at.port)
             for node, at in _endpoint(answer.leader, leader_address)
+            if version >= FETCHES_WITH_ENDPOINTS
         ],
     )
 

@@ -21,6 +21,7 @@ def handle(desk: QuorumDesk, request: BeginQuorumEpochRequest, exchange: Exchang
 
     def done(answer: Answer) -> None:
         assert isinstance(answer, Noted), answer
-        exchange.answer(begin_response(asked, answer, quorum.leader_address))
+        address = quorum.leader_address if exchange.api_version >= 1 else None
+        exchange.answer(begin_response(asked, answer, address))
 
     quorum.asked(asked, done)

@@ -18,6 +18,7 @@ def handle(desk: QuorumDesk, request: EndQuorumEpochRequest, exchange: Exchange)
 
     def done(answer: Answer) -> None:
         assert isinstance(answer, Noted), answer
-        exchange.answer(end_response(asked, answer, quorum.leader_address))
+        address = quorum.leader_address if exchange.api_version >= 1 else None
+        exchange.answer(end_response(asked, answer, address))
 
     quorum.asked(asked, done)

@@ -21,6 +21,7 @@ def handle(desk: QuorumDesk, request: FetchSnapshotRequest, exchange: Exchange) 
 
     def done(answer: Answer) -> None:
         assert isinstance(answer, SnapshotReply), answer
-        exchange.answer(snapshot_response(asked, answer, quorum.leader_address))
+        address = quorum.leader_address if exchange.api_version >= 1 else None
+        exchange.answer(snapshot_response(asked, answer, address))
 
     quorum.asked(asked, done)

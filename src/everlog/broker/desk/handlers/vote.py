@@ -18,6 +18,7 @@ def handle(desk: QuorumDesk, request: VoteRequest, exchange: Exchange) -> None:
 
     def done(answer: Answer) -> None:
         assert isinstance(answer, VoteReply), answer
-        exchange.answer(vote_response(answer, quorum.leader_address))
+        address = quorum.leader_address if exchange.api_version >= 1 else None
+        exchange.answer(vote_response(answer, address))
 
     quorum.asked(asked, done)
