@@ -13,11 +13,13 @@ from everlog.broker.group_commit import GroupCommit
 from everlog.broker.housekeeping import Housekeeping
 from everlog.broker.parked import ParkingLot
 from everlog.broker.replicas import Replica, Replicas
+from everlog.broker.session import Session
 from everlog.broker.topic_settings import min_insync_replicas, topic_log_settings
-from everlog.controller import Controller
+from everlog.broker.membership import Membership, NodeWorld
 from everlog.controller.producer_ids import ProducerIdPool
 from everlog.log.directory import LogDirectory
 from everlog.log.partition import PartitionLog
+from everlog.metadata.delta import Changes
 from everlog.metadata.image import (
     ALL_BROKERS,
     BrokerImage,
@@ -32,11 +34,6 @@ from everlog.model.ids import BrokerId, Instant
 from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
 from everlog.model.topics import TopicPartition
-from everlog.ports.alarm import Alarm
-from everlog.ports.aside import Aside
-from everlog.ports.clock import Clock
-from everlog.ports.files import Files
-from everlog.ports.random import Random
 
 _log = logging.getLogger(__name__)
 
@@ -47,30 +44,32 @@ class Broker:
     def __init__(
         self,
         settings: BrokerSettings,
-        cluster_id: str,
-        controller: Controller,
-        files: Files,
+        member: Membership,
         directories: list[LogDirectory],
-        clock: Clock,
-        random: Random,
-        aside: Aside,
-        alarm: Alarm,
+        world: NodeWorld,
     ) -> None:
+        clock, random, alarm, aside = world.clock, world.random, world.alarm, world.aside
         self.static_settings = settings
         self.settings = settings
         """What the node was told, with what was changed while it runs."""
         self.on_settings_changed: Callable[[BrokerSettings], None] = lambda _settings: None
         """Told when `settings` has changed, so that whoever holds connections can follow."""
         self.node_id: BrokerId = settings.node_id
-        self.cluster_id = cluster_id
-        self.controller = controller
+        self.cluster_id = member.cluster_id
+        self.epoch = member.epoch
+        """The broker epoch of this life: fetches and proposals of an earlier one count for nothing."""
+        self.channel = member.channel
+        """The way to the active controller."""
+        self.desk = member.desk
+        """The controller of the same node, if it has one."""
+        self.peers = member.peers
         self.clock = clock
         self.random = random
         self.alarm = alarm
         self.dispatch: Callable[[int, Exchange, memoryview, int], None] = partial(dispatch.dispatch, self)
         """Hands one request to its handler; ProtocolError if it cannot be read or is not served."""
         self.advertised: Mapping[int, tuple[int, int]] = dispatch.ADVERTISED
-        self.image: ClusterImage = controller.image
+        self.image: ClusterImage = member.image
         """The cluster as far as it is committed."""
         self.replicas = Replicas()
         self.parked = ParkingLot(alarm)
@@ -79,8 +78,8 @@ class Broker:
         self.group_commit = GroupCommit(aside, clock, alarm)
         self.fetch_sessions = FetchSessions(settings[keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], random)
         self.fetch_max_bytes = settings[keys.FETCH_MAX_BYTES]
-        self.producer_ids = ProducerIdPool(controller, settings.node_id)
-        self.files = files
+        self.producer_ids = ProducerIdPool(self.channel, settings.node_id, self.epoch)
+        self.files = world.files
         self.directories = directories
         self.housekeeping = Housekeeping(self, aside)
         self.cleaner = Cleaner(self, aside)
@@ -90,7 +89,6 @@ class Broker:
         self.coordinators = Coordinators(self)
         """The groups and transactions that this broker coordinates."""
         self.coordinators.start()
-        controller.subscribe(self._image_changed)
 
     # --- requests
 
@@ -98,6 +96,9 @@ class Broker:
         """Where clients of a listener reach a broker; no host and port -1 if it has no such listener."""
         endpoint = broker.endpoint(listener_name)
         return ("", -1) if endpoint is None else (endpoint.host, endpoint.port)
+
+    def session_closed(self, session: Session) -> None:
+        """A connection has gone."""
 
     # --- time
 
@@ -142,8 +143,8 @@ class Broker:
 
     # --- metadata
 
-    def _image_changed(self, image: ClusterImage) -> None:
-        changes = self.controller.changes
+    def image_changed(self, image: ClusterImage, changes: Changes) -> None:
+        """Follow the cluster, as it is committed now."""
         self.image = image
         if changes.configs:
             self._reconfigure(changes.configs)

@@ -23,6 +23,7 @@ from everlog.wire.messages.api_versions import (
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
+    from everlog.broker.desk.desk import Desk
 
 _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 _FIRST_WITH_CLIENT_SOFTWARE = 3
@@ -30,7 +31,7 @@ _FIRST_WITH_CLUSTER = 5
 _FIRST_WITH_FEATURES_FROM_0 = 4
 
 
-def handle(broker: "Broker", request: ApiVersionsRequest, exchange: Exchange) -> None:
+def handle(broker: "Broker | Desk", request: ApiVersionsRequest, exchange: Exchange) -> None:
     """Answer the list of APIs, or say what is wrong with who asks."""
     version = exchange.api_version
     if version >= _FIRST_WITH_CLIENT_SOFTWARE and not (
@@ -47,7 +48,7 @@ def handle(broker: "Broker", request: ApiVersionsRequest, exchange: Exchange) ->
     exchange.answer(served(broker, version))
 
 
-def _wrong_cluster(broker: "Broker", request: ApiVersionsRequest) -> ErrorCode | None:
+def _wrong_cluster(broker: "Broker | Desk", request: ApiVersionsRequest) -> ErrorCode | None:
     names_cluster, names_node = request.cluster_id is not None, request.node_id >= 0
     if names_cluster != names_node:
         return ErrorCode.INVALID_REQUEST
@@ -56,15 +57,16 @@ def _wrong_cluster(broker: "Broker", request: ApiVersionsRequest) -> ErrorCode |
     return None
 
 
-def _advertised(broker: "Broker") -> Mapping[int, tuple[int, int]]:
+def _advertised(broker: "Broker | Desk") -> Mapping[int, tuple[int, int]]:
     """What is served and stable, and what is not yet stable where a setting asks for it."""
-    if not broker.settings[keys.TRANSACTION_TWO_PHASE_COMMIT_ENABLE]:
-        return broker.advertised
-    low, _ = broker.advertised[ApiKey.INIT_PRODUCER_ID]
-    return {**broker.advertised, ApiKey.INIT_PRODUCER_ID: (low, APIS[ApiKey.INIT_PRODUCER_ID].max_version)}
+    served = broker.advertised
+    if ApiKey.INIT_PRODUCER_ID not in served or not broker.settings[keys.TRANSACTION_TWO_PHASE_COMMIT_ENABLE]:
+        return served
+    low, _ = served[ApiKey.INIT_PRODUCER_ID]
+    return {**served, ApiKey.INIT_PRODUCER_ID: (low, APIS[ApiKey.INIT_PRODUCER_ID].max_version)}
 
 
-def served(broker: "Broker", version: int) -> ApiVersionsResponse:
+def served(broker: "Broker | Desk", version: int) -> ApiVersionsResponse:
     """The full answer: every API in the dispatch table, and the features of the cluster."""
     features = broker.image.features
     return ApiVersionsResponse(

@@ -1,0 +1,1 @@
+"""One handler an API of the controller: `handle(desk, request, exchange)`, entered in `desk.dispatch`."""
