@@ -108,7 +108,7 @@ def start_broker(
         format_storage(jars, properties, features or {})
     with (output or _output_of(directory)).open("wb") as log:
         return subprocess.Popen(
-            ["java", *_HEAP, *_COLLECTOR, _logging_flag(), "-cp", jars, "kafka.Kafka", str(properties)],
+            ["java", *_HEAP, *_COLLECTOR, logging_flag(), "-cp", jars, "kafka.Kafka", str(properties)],
             stdout=log,
             stderr=subprocess.STDOUT,
         )
@@ -150,7 +150,7 @@ def run_tool(main_class: str, *arguments: str, jars: str | None = None) -> "subp
         "java",
         "-Xmx256M",
         "-XX:TieredStopAtLevel=1",
-        _logging_flag(),
+        logging_flag(),
         "-cp",
         path,
         main_class,
@@ -172,7 +172,8 @@ def _output_of(directory: Path) -> Path:
     return directory.with_name(directory.name + ".out")
 
 
-def _logging_flag() -> str:
+def logging_flag() -> str:
+    """What makes Kafka write its log as `wait_ready` reads it."""
     return f"-Dlog4j2.configurationFile={WORK / f'apache-kafka-{VERSION}' / 'log4j2.properties'}"
 
 

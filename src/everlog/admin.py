@@ -17,6 +17,7 @@ from everlog.client.core.admin.cluster import (
     FeatureRange,
     Features,
     Quorum,
+    QuorumEndpoint,
     QuorumReplica,
 )
 from everlog.client.core.admin.configs import (
@@ -93,6 +94,7 @@ __all__ = [
     "Partition",
     "PartitionLag",
     "Quorum",
+    "QuorumEndpoint",
     "QuorumReplica",
     "QuotaEntity",
     "Reassignment",

@@ -12,7 +12,7 @@ from everlog.raft import events
 from everlog.raft.core import RaftCore
 from everlog.raft.events import Answered, Asked, Effect, Event, Gone, Synced, Ticked, Unanswered
 from everlog.raft.messages import Answer, Fetch, FetchReply, ReplicaKey, Request
-from everlog.raft.replica import Timing
+from everlog.raft.replica import LeaderChange, Timing
 from everlog.raft.roles import Leader
 from everlog.raft.store import QuorumState
 from everlog.raft.voters import VoterSet
@@ -60,7 +60,7 @@ class ListLog:
         below = [index for index, entry in enumerate(self.entries) if entry[0] <= epoch]
         return (self.entries[below[-1]][0], Offset(below[-1] + 1)) if below else (-1, Offset(0))
 
-    def append_leader_change(self, epoch: int, granting: Iterable[int]) -> None:
+    def append_leader_change(self, epoch: int, change: LeaderChange) -> None:
         self.entries.append((epoch, b"leader"))
 
     def append_fetched(self, batches: Iterable[bytes]) -> None:

@@ -1,22 +1,31 @@
 """The metadata log: a partition's log, as the quorum appends to it and as a controller reads it back."""
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from everlog.controller.controller import Controller
 from everlog.controller.replay import replay
 from everlog.log.partition import Origin, PartitionLog
 from everlog.log.settings import LogSettings
-from everlog.model.errors import Refused, StorageError
+from everlog.model.errors import CorruptDataError, Refused, StorageError
 from everlog.model.ids import LeaderEpoch, Offset, Uuid
 from everlog.model.settings import BrokerSettings
+from everlog.model.settings import broker_table as keys
 from everlog.model.topics import METADATA_TOPIC, TopicPartition
+from everlog.peers.address import Address
 from everlog.ports.aside import Aside
 from everlog.ports.clock import Clock
 from everlog.ports.random import Random
+from everlog.raft.control import leader_change_batch
+from everlog.raft.member import MemberWorld, QuorumMember, Transport
+from everlog.raft.messages import ReplicaKey
 from everlog.raft.quorum import Quorum
+from everlog.raft.replica import LeaderChange, Timing
 from everlog.raft.store import QuorumStore
-from everlog.records.batch import BatchView, whole_batches
+from everlog.raft.voters import VoterSet
+from everlog.records.batch import BatchView, batch_at, whole_batches
+from everlog.records.builder import NewRecord, build_batch
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 
@@ -29,7 +38,7 @@ _READ_BYTES = 4 << 20
 
 
 class MetadataLog:
-    """A `raft.log.QuorumLog` on a partition's log."""
+    """A `raft.member.MemberLog` on a partition's log."""
 
     def __init__(
         self, log: PartitionLog, reopen: Callable[[], PartitionLog], aside: Aside, clock: Clock
@@ -39,6 +48,9 @@ class MetadataLog:
         self._reopen = reopen
         self._aside = aside
         self._clock = clock
+        self._durable: Offset | None = None
+        """Up to where a sync has made it durable; None before the first. The log's recovery point says less:
+        it is that of the last checkpoint, and voters may count on what was synced since."""
 
     @property
     def end_offset(self) -> Offset:
@@ -64,6 +76,7 @@ class MetadataLog:
         log = self._log
         plan = log.sync_plan()
         if plan is None:
+            self._durable = log.recovery_point
             self._aside.run(_nothing, lambda _: done(log.recovery_point))
             return
 
@@ -73,6 +86,8 @@ class MetadataLog:
                 done(StorageError(f"{log.partition} cannot be synced: {result}"))
             else:
                 log.synced(plan)
+                if plan.generation == log.generation and log.failure is None:
+                    self._durable = plan.end_offset
                 done(plan.end_offset)
 
         self._aside.run(plan.run, ran)
@@ -89,13 +104,79 @@ class MetadataLog:
             )
         self._log.truncate_to(end)
 
-    def batches(self) -> Iterator[BatchView]:
-        """Every batch from the start of the log to its end."""
+    @property
+    def failed(self) -> bool:
+        """Whether the disk has failed it, so that it takes nothing more before `reopen`."""
+        return self._log.failure is not None
+
+    def epoch_end(self, epoch: int) -> tuple[int, Offset]:
+        """The newest epoch up to this one that has entries, and where they end; (-1, 0) if none has."""
+        entries = self._log.epochs.entries
+        above = bisect_right(entries, epoch, key=lambda entry: entry[0])
+        if above == 0:
+            return -1, Offset(0)
+        end = entries[above][1] if above < len(entries) else self._log.end_offset
+        return entries[above - 1][0], end
+
+    def append_leader_change(self, epoch: int, change: LeaderChange) -> None:
+        """Append the entry that announces a leader; StorageError, and nothing changed, if it cannot be."""
+        wall = self._clock.wall()
+        self.append(leader_change_batch(change.leader, change.voters, change.granting, wall), epoch)
+
+    def append_records(self, records: Sequence[bytes], epoch: int) -> None:
+        """Append records as one batch, all or nothing; StorageError, and nothing changed, otherwise."""
+        wall = self._clock.wall()
+        self.append(build_batch([NewRecord(None, value, (), wall) for value in records]), epoch)
+
+    def append_fetched(self, batches: Iterable[bytes]) -> None:
+        """Append what a leader sent, as it is; StorageError where the disk refuses or it does not fit."""
+        for batch in batches:
+            try:
+                view = batch_at(bytearray(batch))
+                if view.base_offset != self._log.end_offset:
+                    raise StorageError(f"the leader sent {view}, expected offset {self._log.end_offset}")
+                epoch = LeaderEpoch(view.leader_epoch)
+                self._log.append(view, epoch, self._clock.wall(), Origin.REPLICA)
+            except (Refused, CorruptDataError) as error:
+                raise StorageError(f"the leader sent what cannot follow {self._log}: {error}") from error
+
+    def truncate(self, end: Offset) -> None:
+        """Give up all from `end` on; StorageError if the disk refuses."""
+        self._log.truncate_to(end)
+        assert self._log.end_offset == end, (self._log, end)
+        if self._durable is not None:
+            self._durable = min(self._durable, end)
+
+    def reopen(self) -> None:
+        """Open the log anew if the disk has failed it, with what is known to be durable and nothing else.
+
+        What a failed sync was about may lie in the page cache for now, and the next sync may say that all
+        is well and not have written it. StorageError if something durable has gone, or if nobody knows what
+        is: where the first sync fails, an earlier run may have promised more than this one can tell.
+        """
+        failure = self._log.failure
+        if failure is None:
+            return
+        if self._durable is None:
+            raise StorageError(f"{self._log.partition} failed its first sync, it cannot be used: {failure}")
+        self.cut_back(self._durable)
+
+    def read(self, start: Offset, max_bytes: int) -> Sequence[bytes]:
+        """The batches from the one that holds `start` on: one at least if there is any."""
+        try:
+            found = self._log.read(start, max_bytes, self._log.end_offset)
+        except Refused as refused:
+            raise StorageError(str(refused)) from refused
+        return () if found is None else [bytes(batch.raw) for batch in whole_batches(found.read())]
+
+    def batches(self, start: Offset | None = None, end: Offset | None = None) -> Iterator[BatchView]:
+        """Every batch from `start` to `end`, where batches begin and end; else from the log's own."""
         log = self._log
-        offset = log.start_offset
-        while offset < log.end_offset:
-            found = log.read(offset, _READ_BYTES, log.end_offset)
-            assert found is not None, (offset, log.end_offset)
+        offset = log.start_offset if start is None else start
+        end = log.end_offset if end is None else end
+        while offset < end:
+            found = log.read(offset, _READ_BYTES, end)
+            assert found is not None, (offset, end, log)
             for batch in whole_batches(found.read()):
                 yield batch
                 offset = Offset(batch.next_offset)
@@ -103,6 +184,43 @@ class MetadataLog:
 
 def _nothing() -> None:
     """Take a turn beside the loop, for `done` may not come before `sync` has returned."""
+
+
+def quorum_timing(settings: BrokerSettings) -> Timing:
+    """How patient members are, by `controller.quorum.*`."""
+    return Timing(
+        election_ms=settings[keys.CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS],
+        backoff_ms=settings[keys.CONTROLLER_QUORUM_ELECTION_BACKOFF_MAX_MS],
+        fetch_ms=settings[keys.CONTROLLER_QUORUM_FETCH_TIMEOUT_MS],
+        retry_ms=settings[keys.CONTROLLER_QUORUM_RETRY_BACKOFF_MS],
+    )
+
+
+def static_voters(settings: BrokerSettings, me: ReplicaKey) -> VoterSet:
+    """The voters of `controller.quorum.voters`, known by node alone; this replica where none are named."""
+    if not settings.voters:
+        return VoterSet([me])
+    addresses = {one.id: Address(one.host, one.port) for one in settings.voters}
+    return VoterSet([ReplicaKey(node) for node in addresses], addresses)
+
+
+def open_member(
+    settings: BrokerSettings,
+    directory: Uuid,
+    log: MetadataLog,
+    store: QuorumStore,
+    world: MemberWorld,
+    transport: Transport | None = None,
+) -> QuorumMember:
+    """Return this node as a member of the quorum, not started.
+
+    `directory` is the id of the log directory that holds the metadata log. A node that is no controller
+    follows and does not vote.
+    """
+    me = ReplicaKey(settings.node_id, directory)
+    return QuorumMember(
+        me, static_voters(settings, me), log, store, world, transport, quorum_timing(settings)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from everlog.ports.files import Buffer
+
 
 class LinkOwner(Protocol):
     """Whoever has asked for a connection, and hears what becomes of it."""
@@ -23,7 +25,7 @@ class LinkOwner(Protocol):
 class Link(Protocol):
     """One connection that this node has opened."""
 
-    def send(self, frame: Sequence[bytes | memoryview]) -> None:
+    def send(self, frame: Sequence[Buffer]) -> None:
         """Send one frame, its size field included, in pieces; before `opened` it is kept until then."""
         ...
 

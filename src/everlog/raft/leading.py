@@ -5,7 +5,7 @@ from everlog.model.ids import Instant, Offset
 from everlog.raft.events import Ask, Lead, Reply
 from everlog.raft.following import leave_lead, observe
 from everlog.raft.messages import BeginEpoch, EndEpoch, Fetch, FetchReply
-from everlog.raft.replica import Replica
+from everlog.raft.replica import LeaderChange, Replica
 from everlog.raft.roles import Candidate, Leader, Parked
 
 NEVER = Instant(2**62)
@@ -14,7 +14,8 @@ NEVER = Instant(2**62)
 def become_leader(replica: Replica, won: Candidate) -> None:
     """Lead the epoch that the election was about."""
     start = replica.log.end_offset
-    replica.log.append_leader_change(replica.epoch, sorted(won.granted))
+    change = LeaderChange(replica.me.id, replica.voters.ids, tuple(sorted(won.granted)))
+    replica.log.append_leader_change(replica.epoch, change)
     heard_at = dict.fromkeys(replica.voters.ids, replica.now)
     replica.role = Leader(start, {}, heard_at, tell_at=replica.now)
     replica.sync()
@@ -64,6 +65,9 @@ def fetch_asked(replica: Replica, token: object, asked: Fetch) -> None:
         return
     if votes:
         role.ends[node] = asked.offset
+    if (before := role.parked.pop(node, None)) is not None:
+        # It waits for that one no more, but somebody here may.
+        replica.out.append(Reply(before.token, FetchReply(replica.epoch, replica.me.id, committed(role))))
     role.parked[node] = Parked(token, asked, replica.after(replica.timing.long_poll_ms))
     count(replica, role)
     serve_parked(replica, role)

@@ -16,8 +16,21 @@ from everlog.raft.store import QuorumState
 from everlog.raft.voters import VoterSet
 
 
+@dataclass(frozen=True, slots=True)
+class LeaderChange:
+    """What a leader says of its election."""
+
+    leader: int
+    voters: tuple[int, ...]
+    granting: tuple[int, ...]
+    """Those who voted for it."""
+
+
 class ReplicaLog(Protocol):
-    """The log of a replica. Appending goes to the page cache; the effect `Sync` makes it durable."""
+    """The log of a replica. Appending goes to the page cache; the effect `Sync` makes it durable.
+
+    StorageError, out of the core's `step` as well, where the disk refuses.
+    """
 
     @property
     def end_offset(self) -> Offset:
@@ -33,7 +46,7 @@ class ReplicaLog(Protocol):
         """The newest epoch up to this one that has entries, and where they end; (-1, 0) if none has."""
         ...
 
-    def append_leader_change(self, epoch: int, granting: Iterable[int]) -> None:
+    def append_leader_change(self, epoch: int, change: LeaderChange) -> None:
         """Append the entry that announces this replica as the leader of an epoch."""
         ...
 

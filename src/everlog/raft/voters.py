@@ -1,16 +1,22 @@
 """The voters: whose votes elect a leader, and whose disks commit an entry."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from everlog.model.ids import NO_UUID, Offset
+from everlog.peers.address import Address
 from everlog.raft.messages import ReplicaKey
+
+NO_ADDRESSES: Mapping[int, Address] = MappingProxyType({})
 
 
 class VoterSet:
     """An immutable set of voters; changes make another."""
 
-    def __init__(self, voters: Iterable[ReplicaKey]) -> None:
+    def __init__(self, voters: Iterable[ReplicaKey], addresses: Mapping[int, Address] = NO_ADDRESSES) -> None:
+        """Take the voters, and where each listens for the others as far as that is known."""
         self._by_id = {voter.id: voter for voter in sorted(voters, key=lambda voter: voter.id)}
+        self._addresses = {node: addresses[node] for node in self._by_id if node in addresses}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -40,6 +46,10 @@ class VoterSet:
     def key(self, node: int) -> ReplicaKey | None:
         """The voter on a node."""
         return self._by_id.get(node)
+
+    def address(self, node: int) -> Address | None:
+        """Where the voter on a node listens for the others."""
+        return self._addresses.get(node)
 
     def is_majority(self, nodes: Iterable[int]) -> bool:
         """Whether more than half of the voters are among these nodes."""

@@ -1,4 +1,6 @@
-"""A clock that moves when it is told to."""
+"""Clocks that move when they are told to, and clocks that run a little wrong."""
+
+from collections.abc import Callable
 
 from everlog.model.ids import Instant, Timestamp
 
@@ -30,3 +32,38 @@ class SimClock:
     def jump(self, ms: int) -> None:
         """Set the wall clock forward, or back where `ms` is negative; no time passes."""
         self._wall += ms
+
+    def until(self, deadline: Instant) -> int:
+        """How many milliseconds of the world pass before it shows `deadline`; 0 if it does already."""
+        return max(0, deadline - self._now)
+
+
+_MILLION = 1_000_000
+
+
+class DriftingClock:
+    """Both clocks of one machine of several: they follow the world's time, each at a rate of its own."""
+
+    def __init__(self, world_ms: Callable[[], int], drift_ppm: int = 0, began_ms: int = 0) -> None:
+        """Run `drift_ppm` millionths too fast, and show `began_ms` at the world's beginning."""
+        self._world_ms = world_ms
+        self._rate = _MILLION + drift_ppm
+        self._began_ms = began_ms
+        self._jumped_ms = 0
+
+    def now(self) -> Instant:
+        """Milliseconds that never go back."""
+        return Instant(self._began_ms + self._world_ms() * self._rate // _MILLION)
+
+    def wall(self) -> Timestamp:
+        """Milliseconds since 1970 UTC; may jump either way."""
+        return Timestamp(MIDNIGHT + self._world_ms() * self._rate // _MILLION + self._jumped_ms)
+
+    def jump(self, ms: int) -> None:
+        """Set the wall clock forward, or back where `ms` is negative; no time passes."""
+        self._jumped_ms += ms
+
+    def until(self, deadline: Instant) -> int:
+        """How many milliseconds of the world pass before it shows `deadline`; 0 if it does already."""
+        shown = -(-(deadline - self._began_ms) * _MILLION // self._rate)
+        return max(0, shown - self._world_ms())

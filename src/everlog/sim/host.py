@@ -11,7 +11,7 @@ from everlog.node.node import Node
 from everlog.sim.alarm import SimAlarm
 from everlog.sim.aside import SimAside
 from everlog.sim.chance import SimRandom
-from everlog.sim.clock import SimClock
+from everlog.sim.clock import DriftingClock, SimClock
 from everlog.sim.disk import SimFiles
 from everlog.sim.faults import Crashed, Moment
 from everlog.sim.platter import Loss
@@ -50,10 +50,10 @@ class Host:
     def __init__(
         self,
         scheduler: "Scheduler",
-        clock: SimClock,
+        clock: SimClock | DriftingClock,
         chance: SimRandom,
         settings: dict[str, str],
-        watch: Callable[["Host"], None],
+        watch: Callable[[], None],
     ) -> None:
         self.clock = clock
         self.files = SimFiles(clock)
@@ -199,7 +199,7 @@ class Host:
             self.kill_when_crashed()
             return
         if self.node is not None:
-            self._watch(self)
+            self._watch()
             self._pump()
 
     def _pump(self) -> None:
@@ -211,7 +211,7 @@ class Host:
         if deadline is not None and (self._tick_at is None or deadline < self._tick_at):
             self._tick_at = max(deadline, self.clock.now())
             at = self._tick_at
-            self._later(max(0, deadline - self.clock.now()), lambda: self._tick(at))
+            self._later(self.clock.until(deadline), lambda: self._tick(at))
 
     def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
         life = self.life
@@ -231,8 +231,11 @@ class Host:
             return
         self._tick_at = None
         self.alarm.deadline = None
-        if self.serving:
+        if self._may_tick():
             self.node.tick(self.clock.now())
+
+    def _may_tick(self) -> bool:
+        return self.serving
 
 
 _SETTINGS = {

@@ -1,12 +1,34 @@
 """Plays a script in a simulated world: connections, time-outs, and answers to the requests they belong to."""
 
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
-from everlog.sim.network import Connection
 from everlog.sim.script import Burst, Call, Lost, Script, Sleep
 from everlog.wire.codec import decode_response, encode_request
 from everlog.wire.message import Message
+
+
+class Connection(Protocol):
+    """What a player asks of a connection."""
+
+    @property
+    def open(self) -> bool:
+        """Whether bytes still move."""
+        ...
+
+    def send(self, frame: bytes) -> None:
+        """Send a request."""
+        ...
+
+    def give_up(self) -> None:
+        """Listen no more. What was sent may still arrive."""
+        ...
+
+
+Connect = Callable[[int, Callable[[bytes], None], Callable[[], None]], Connection]
+"""Opens a connection to a node, given who hears answers and who hears of its end."""
+_Channel = tuple[str, int]
+"""A connection of a client: what it is for, and to which node it goes."""
 
 
 class Player:
@@ -17,14 +39,14 @@ class Player:
         name: str,
         script: Script[None],
         at: Callable[[int, Callable[[], None]], None],
-        connect: Callable[[Callable[[bytes], None], Callable[[], None]], Connection],
+        connect: Connect,
     ) -> None:
         self.name = name
         self.done = False
         self._script = script
         self._at = at
         self._connect = connect
-        self._channels: dict[str, Connection] = {}
+        self._channels: dict[_Channel, Connection] = {}
         self._correlation_id = 0
         self._waiting: dict[int, tuple[int, Call]] = {}
         """Requests without an answer, by correlation id: their place in the step."""
@@ -72,7 +94,7 @@ class Player:
     def _send(self, calls: tuple[Call, ...], *, single: bool) -> None:
         self._single = single
         self._answers = [None] * len(calls)
-        channel = calls[0].channel
+        channel = _channel(calls[0])
         connection = self._channels.get(channel)
         if connection is None or not connection.open:
             connection = self._channels[channel] = self._open(channel)
@@ -83,14 +105,14 @@ class Player:
             self._waiting[self._correlation_id] = (place, call)
             connection.send(encode_request(call.request, call.version, self._correlation_id, self.name))
 
-    def _open(self, channel: str) -> Connection:
+    def _open(self, channel: _Channel) -> Connection:
         opened: list[Connection] = []
 
         def lost() -> None:
             if not self.done and self._channels.get(channel) is opened[0]:
                 self._give_up(channel)
 
-        opened.append(self._connect(self._received, lost))
+        opened.append(self._connect(channel[1], self._received, lost))
         return opened[0]
 
     def _received(self, frame: bytes) -> None:
@@ -105,16 +127,16 @@ class Player:
         if not self._waiting:
             self._finish()
 
-    def _timed_out(self, at_step: int, channel: str) -> None:
+    def _timed_out(self, at_step: int, channel: _Channel) -> None:
         if at_step == self._step and not self.done:
             self._give_up(channel)
 
-    def _give_up(self, channel: str) -> None:
+    def _give_up(self, channel: _Channel) -> None:
         """Lose a connection; a step that waits for it ends."""
         connection = self._channels.pop(channel, None)
         if connection is not None:
             connection.give_up()
-        if any(call.channel == channel for _, call in self._waiting.values()):
+        if any(_channel(call) == channel for _, call in self._waiting.values()):
             self._finish()
 
     def _finish(self) -> None:
@@ -125,3 +147,7 @@ class Player:
             self._resume(lambda: self._script.throw(Lost()))
         else:
             self._resume(lambda: self._script.send(answers[0]))
+
+
+def _channel(call: Call) -> _Channel:
+    return call.channel, call.node

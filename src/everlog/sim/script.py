@@ -15,6 +15,8 @@ R = TypeVar("R")
 M = TypeVar("M", bound=Message)
 
 TIMEOUT_MS = 3_000
+ANYBODY = -1
+"""Stands for a node where any will do."""
 
 
 class Lost(Exception):
@@ -29,11 +31,12 @@ class Call:
     version: int
     channel: str = "main"
     timeout_ms: int = TIMEOUT_MS
+    node: int = ANYBODY
 
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Requests sent after one another on one channel without waiting; the result has None for those lost."""
+    """Requests sent to one node on one channel without waiting; the result has None for those lost."""
 
     calls: tuple[Call, ...]
 
@@ -51,19 +54,24 @@ Script = Generator[Step, Any, R]
 
 
 def ask(
-    kind: type[M], request: Message, version: int, channel: str = "main", timeout_ms: int = TIMEOUT_MS
+    kind: type[M],
+    request: Message,
+    version: int,
+    channel: str = "main",
+    timeout_ms: int = TIMEOUT_MS,
+    node: int = ANYBODY,
 ) -> Script[M]:
     """Send a request and return its answer, which is of this kind."""
-    answer = yield Call(request, version, channel, timeout_ms)
+    answer = yield Call(request, version, channel, timeout_ms, node)
     assert isinstance(answer, kind), (answer, kind)
     return answer
 
 
 def burst(
-    kind: type[M], requests: list[Message], version: int, channel: str = "main"
+    kind: type[M], requests: list[Message], version: int, channel: str = "main", node: int = ANYBODY
 ) -> Script[list[M | None]]:
     """Send requests after one another and return the answers that came."""
-    answers = yield Burst(tuple(Call(request, version, channel) for request in requests))
+    answers = yield Burst(tuple(Call(request, version, channel, node=node) for request in requests))
     assert isinstance(answers, list)
     found: list[M | None] = []
     for answer in answers:  # pyright: ignore[reportUnknownVariableType]  # what is sent in is Any

@@ -144,7 +144,7 @@ class World:
     def _play(self, name: str, script: Script[None]) -> None:
         chance = self._chance.fork(f"network of {name}")
 
-        def connect(on_frame: Callable[[bytes], None], on_lost: Callable[[], None]) -> Connection:
+        def connect(_node: int, on_frame: Callable[[bytes], None], on_lost: Callable[[], None]) -> Connection:
             return Connection(self, self.host, lambda: self.weather, chance, on_frame, on_lost)
 
         player = Player(name, script, self.at, connect)
@@ -193,9 +193,9 @@ class World:
             self.clock.advance(Instant(time - self._now))
             self._now = time
 
-    def _stepped(self, host: Host) -> None:
-        if host.node is not None and host.serving:
-            self._ghosts.step(host.node)
+    def _stepped(self) -> None:
+        if self.host.node is not None and self.host.serving:
+            self._ghosts.step(self.host.node)
 
     def _recovered(self, node: Node) -> None:
         power = self.plan.crashes is not Crashes.KILL and self.host.life > 1

@@ -7,7 +7,7 @@ from everlog.broker.session import Session
 from everlog.sim.chance import SimRandom
 from everlog.sim.network import Connection, Weather
 from everlog.sim.player import Player
-from everlog.sim.script import Lost, Script, ask, burst, sleep
+from everlog.sim.script import ANYBODY, Lost, Script, ask, burst, sleep
 from everlog.wire.codec import encode_response, read_request_header
 from everlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -22,6 +22,8 @@ class World:
         self._unanswered = unanswered
         self._connections: list[Connection] = []
         self.requests = 0
+        self.nodes: list[int] = []
+        """Where connections were asked for."""
 
     def at(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._order += 1
@@ -47,7 +49,8 @@ class World:
     def play(self, script: Script[None]) -> None:
         """Play a script to its end."""
 
-        def connect(on_frame: Callable[[bytes], None], on_lost: Callable[[], None]) -> Connection:
+        def connect(node: int, on_frame: Callable[[bytes], None], on_lost: Callable[[], None]) -> Connection:
+            self.nodes.append(node)
             made = Connection(self, self, Weather, SimRandom("player"), on_frame, on_lost)
             self._connections.append(made)
             return made
@@ -124,3 +127,15 @@ def test_two_channels_are_two_connections() -> None:
     world.play(script())
 
     assert world.connections == 2
+
+
+def test_each_node_has_a_connection_of_its_own() -> None:
+    world = World()
+
+    def script() -> Script[None]:
+        for node in (1, 2, 1, ANYBODY):
+            yield from ask(ApiVersionsResponse, ApiVersionsRequest(), 3, node=node)
+
+    world.play(script())
+
+    assert world.nodes == [1, 2, ANYBODY]

@@ -11,10 +11,11 @@ from everlog.client.core.admin.choices import Election, FeatureUpgrade
 from everlog.client.core.admin.outcomes import all_done
 from everlog.client.core.errors import Unreachable, refusal
 from everlog.model.errors import ErrorCode, Refused
+from everlog.model.ids import Uuid
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from everlog.client.core.admin.cluster import ClusterDescription, Features, Quorum
+    from everlog.client.core.admin.cluster import ClusterDescription, Features, Quorum, QuorumEndpoint
     from everlog.client.core.admin.log_dirs import LogDir, Replica
     from everlog.client.core.admin.placement import Reassignment
     from everlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -67,6 +68,46 @@ class ClusterCalls(AdminDesk):
         from everlog.wire.messages.describe_quorum import DescribeQuorumResponse
 
         return await self._ask(describe_quorum_request(), DescribeQuorumResponse, read_quorum)
+
+    async def add_raft_voter(
+        self,
+        node_id: int,
+        directory_id: Uuid,
+        endpoints: Iterable[QuorumEndpoint],
+        *,
+        cluster_id: str | None = None,
+    ) -> None:
+        """Let a controller vote that has only followed the metadata log so far (KIP-853).
+
+        `directory_id` is the one that `describe_quorum` tells of it; `endpoints` are those of its listeners
+        for controllers. With a `cluster_id` the request is refused by any other cluster. One voter is added
+        or removed at a time.
+        """
+        from everlog.client.core.admin.voters import add_voter_request, read_voter_changed
+        from everlog.wire.messages.add_raft_voter import AddRaftVoterResponse
+
+        request = add_voter_request(node_id, directory_id, list(endpoints), cluster_id, self._timeout_ms)
+
+        async def once(limit: float) -> None:
+            answer = await self._link.call(request, AddRaftVoterResponse, limit)
+            read_voter_changed(answer, node_id, directory_id)
+
+        await self._patiently(once, repeatable=False)
+
+    async def remove_raft_voter(
+        self, node_id: int, directory_id: Uuid, *, cluster_id: str | None = None
+    ) -> None:
+        """Take a controller's vote away; it may go on as an observer. The last voter cannot be removed."""
+        from everlog.client.core.admin.voters import read_voter_changed, remove_voter_request
+        from everlog.wire.messages.remove_raft_voter import RemoveRaftVoterResponse
+
+        request = remove_voter_request(node_id, directory_id, cluster_id)
+
+        async def once(limit: float) -> None:
+            answer = await self._link.call(request, RemoveRaftVoterResponse, limit)
+            read_voter_changed(answer, node_id, directory_id)
+
+        await self._patiently(once, repeatable=False)
 
     async def unregister_broker(self, node_id: int) -> None:
         """Forget a broker that is gone for good."""

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from everlog.client.core.admin.choices import Election, FeatureUpgrade
 from everlog.client.sync.admin_desk import AdminDesk
+from everlog.model.ids import Uuid
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from everlog.client.core.admin.cluster import ClusterDescription, Features, Quorum
+    from everlog.client.core.admin.cluster import ClusterDescription, Features, Quorum, QuorumEndpoint
     from everlog.client.core.admin.log_dirs import LogDir, Replica
     from everlog.client.core.admin.placement import Reassignment
 
@@ -45,6 +46,26 @@ class ClusterCalls(AdminDesk):
     def describe_quorum(self) -> Quorum:
         """The quorum of the metadata log: its leader, voters and observers, and how far each is."""
         return self._run(self._admin.describe_quorum())
+
+    def add_raft_voter(
+        self,
+        node_id: int,
+        directory_id: Uuid,
+        endpoints: Iterable[QuorumEndpoint],
+        *,
+        cluster_id: str | None = None,
+    ) -> None:
+        """Let a controller vote that has only followed the metadata log so far (KIP-853).
+
+        `directory_id` is the one that `describe_quorum` tells of it; `endpoints` are those of its listeners
+        for controllers. With a `cluster_id` the request is refused by any other cluster. One voter is added
+        or removed at a time.
+        """
+        return self._run(self._admin.add_raft_voter(node_id, directory_id, endpoints, cluster_id=cluster_id))
+
+    def remove_raft_voter(self, node_id: int, directory_id: Uuid, *, cluster_id: str | None = None) -> None:
+        """Take a controller's vote away; it may go on as an observer. The last voter cannot be removed."""
+        return self._run(self._admin.remove_raft_voter(node_id, directory_id, cluster_id=cluster_id))
 
     def unregister_broker(self, node_id: int) -> None:
         """Forget a broker that is gone for good."""

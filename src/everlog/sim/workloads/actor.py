@@ -9,6 +9,7 @@ from everlog.model.ids import Uuid
 from everlog.sim.chance import SimRandom
 from everlog.sim.history import Kind, Operation, Outcome, Recorder
 from everlog.sim.script import Lost, Script, ask, sleep
+from everlog.sim.workloads.routing import Routing
 from everlog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 LOADING = frozenset(
@@ -22,6 +23,9 @@ LOADING = frozenset(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
 """Errors that pass: the request was not carried out, and can be sent again a little later."""
@@ -56,6 +60,8 @@ class Setting:
     """Counts what may move the end of a log back; high watermarks are compared within one."""
     session_ms: int = 600
     """How long the members of a group may be silent."""
+    clustered: bool = False
+    """Whether there are several nodes, so that clients have to find the right one."""
     forgetful: bool = False
     """Whether what was acknowledged may be lost, so that clients must expect odd answers."""
     problems: list[str] = field(default_factory=list[str])
@@ -74,6 +80,7 @@ class Actor:
         self.setting = setting
         self.chance = chance
         self._values = 0
+        self.routing = Routing(setting)
 
     def value(self) -> str:
         """A value that nobody sent before."""

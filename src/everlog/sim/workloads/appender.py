@@ -65,20 +65,29 @@ class PlainAppender(Actor):
         """Append until told to stop."""
         while not self.stopping:
             index = self.chance.below(topic.partitions)
+            leader = yield from self.routing.leader(topic, index)
+            if leader is None:
+                yield from self.pause(100)
+                continue
             sends = self._records(topic, index)
             codec = self.chance.pick((Codec.NONE, Codec.NONE, Codec.GZIP, Codec.ZSTD))
             batch = a_batch(sends, ProducerState(), codec=codec)
             version = self.chance.pick((7, 9, 12, 13))
             start = self.now()
             try:
-                answer = yield from ask(ProduceResponse, a_produce(topic, {index: batch}, version), version)
+                answer = yield from ask(
+                    ProduceResponse, a_produce(topic, {index: batch}, version), version, node=leader.node
+                )
             except Lost:
+                self.routing.forget_leader(topic, index)
                 self.note(Kind.SEND, Outcome.INFO, start, sends=sends)
             else:
                 told = answer.responses[0].partition_responses[0]
                 known = outcome(told.error_code, DEFINITE_PRODUCE_ERRORS)
                 where = placed(sends, told.base_offset) if known is Outcome.OK else sends
                 self.note(Kind.SEND, known, start, sends=where, note=error_name(told.error_code))
+                if told.error_code != ErrorCode.NONE:
+                    self.routing.forget_leader(topic, index)
             yield from self.pause()
 
     def _records(self, topic: Topic, index: int) -> tuple[Sent, ...]:
@@ -137,15 +146,21 @@ class IdempotentAppender(PlainAppender):
         while waiting:
             if waiting[0].attempts >= _ATTEMPTS:
                 break
+            leader = yield from self.routing.leader(topic, index)
+            if leader is None:
+                yield from self.pause(100)
+                continue
             for one in waiting:
                 one.attempts += 1
             requests: list[Message] = [a_produce(topic, {index: one.batch}, version) for one in waiting]
-            answers = yield from burst(ProduceResponse, requests, version)
+            answers = yield from burst(ProduceResponse, requests, version, node=leader.node)
             again: list[_Waiting] = []
             for one, answer in zip(waiting, answers, strict=True):
                 told = None if answer is None else answer.responses[0].partition_responses[0]
                 if not self._settled(one, told, first=not again):
                     again.append(one)
+            if again:
+                self.routing.forget_leader(topic, index)
             if again and len(again) == len(waiting):
                 yield from self.pause(100)
             waiting = again

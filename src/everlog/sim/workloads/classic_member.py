@@ -5,10 +5,12 @@ from struct import pack
 
 from everlog.model.errors import ErrorCode
 from everlog.sim.history import Kind, Membership, Outcome
-from everlog.sim.script import Lost, Script, ask
+from everlog.sim.script import TIMEOUT_MS, Lost, Script
 from everlog.sim.workloads.actor import LOADING, Actor, Topic, error_name
 from everlog.sim.workloads.membership import FENCED, Holdings
+from everlog.sim.workloads.routing import GROUP, M
 from everlog.wire.codec import decode_value, encode_value
+from everlog.wire.message import Message
 from everlog.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from everlog.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from everlog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -74,13 +76,18 @@ class ClassicMember:
                 group_id=self._group, members=[MemberIdentity(member_id=self._member_id)]
             )
             try:
-                yield from ask(LeaveGroupResponse, request, 5, "group")
+                yield from self._ask(LeaveGroupResponse, request, 5)
             except Lost:
                 return
 
     def _release(self) -> None:
         in_time = self._now_ms() - self._heard_at <= self._session_ms
         self._holdings.release(self._holdings.partitions, in_time=in_time)
+
+    def _ask(self, kind: type[M], request: Message, version: int, timeout_ms: int = TIMEOUT_MS) -> Script[M]:
+        return self._actor.routing.ask_coordinator(
+            kind, request, version, self._group, GROUP, "group", timeout_ms
+        )
 
     def _now_ms(self) -> int:
         return self._actor.now() // 1000
@@ -91,7 +98,7 @@ class ClassicMember:
         )
         sent_at = self._now_ms()
         try:
-            answer = yield from ask(HeartbeatResponse, request, 4, "group", timeout_ms=self._session_ms)
+            answer = yield from self._ask(HeartbeatResponse, request, 4, self._session_ms)
         except Lost:
             if self._now_ms() - self._heard_at > self._session_ms:
                 self.doubt(ErrorCode.NETWORK_EXCEPTION)
@@ -118,7 +125,7 @@ class ClassicMember:
         )
         start = self._actor.now()
         try:
-            answer = yield from ask(JoinGroupResponse, request, 9, "group", timeout_ms=self._session_ms * 4)
+            answer = yield from self._ask(JoinGroupResponse, request, 9, self._session_ms * 4)
         except Lost:
             yield from self._actor.pause(100)
             return
@@ -145,7 +152,7 @@ class ClassicMember:
         )
         start = self._actor.now()
         try:
-            answer = yield from ask(SyncGroupResponse, request, 5, "group", timeout_ms=self._session_ms * 4)
+            answer = yield from self._ask(SyncGroupResponse, request, 5, self._session_ms * 4)
         except Lost:
             yield from self._actor.pause(100)
             return

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import uuid_text
 from everlog.sim.history import Kind, Membership, Outcome
-from everlog.sim.script import Lost, Script, ask
+from everlog.sim.script import TIMEOUT_MS, Lost, Script
 from everlog.sim.workloads.actor import LOADING, Actor, Topic, error_name, split
 from everlog.sim.workloads.membership import FENCED, Holdings
+from everlog.sim.workloads.routing import GROUP
 from everlog.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -64,7 +65,7 @@ class ConsumerMember:
         if self._epoch > 0:
             self._epoch = _LEAVE
             try:
-                yield from ask(ConsumerGroupHeartbeatResponse, self._request(), 1, "group")
+                yield from self._ask()
             except Lost:
                 pass
             self._epoch = 0
@@ -93,12 +94,15 @@ class ConsumerMember:
             ],
         )
 
+    def _ask(self, timeout_ms: int = TIMEOUT_MS) -> Script[ConsumerGroupHeartbeatResponse]:
+        return self._actor.routing.ask_coordinator(
+            ConsumerGroupHeartbeatResponse, self._request(), 1, self._group, GROUP, "group", timeout_ms
+        )
+
     def _heartbeat(self) -> Script[None]:
         start = self._actor.now()
         try:
-            answer = yield from ask(
-                ConsumerGroupHeartbeatResponse, self._request(), 1, "group", timeout_ms=1_000
-            )
+            answer = yield from self._ask(timeout_ms=1_000)
         except Lost:
             yield from self._actor.pause(50)
             return

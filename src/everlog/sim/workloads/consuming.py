@@ -4,13 +4,14 @@ from everlog.model.errors import ErrorCode
 from everlog.sim.chance import SimRandom
 from everlog.sim.history import Kind, Outcome, Polled, Sent
 from everlog.sim.outcomes import DEFINITE_COMMIT_ERRORS, outcome
-from everlog.sim.script import Lost, Script, ask
+from everlog.sim.script import Lost, Script
 from everlog.sim.workloads.actor import LOADING, Setting, Topic, by_topic, error_name, split
 from everlog.sim.workloads.classic_member import ClassicMember
 from everlog.sim.workloads.consumer_member import ConsumerMember
 from everlog.sim.workloads.content import with_digest
 from everlog.sim.workloads.membership import FENCED, Member, fetch_committed
 from everlog.sim.workloads.reader import Reader
+from everlog.sim.workloads.routing import GROUP
 from everlog.sim.workloads.transactions import Transactions
 from everlog.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -115,8 +116,9 @@ class GroupConsumer(Reader):
         )
         start = self.now()
         try:
-            answer = yield from ask(
-                OffsetCommitResponse, request, 8 if membership.protocol == "classic" else 9, "group"
+            version = 8 if membership.protocol == "classic" else 9
+            answer = yield from self.routing.ask_coordinator(
+                OffsetCommitResponse, request, version, self._group, GROUP, "group"
             )
         except Lost:
             self.note(Kind.COMMIT, Outcome.INFO, start, membership=membership, offsets=offsets)

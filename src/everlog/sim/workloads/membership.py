@@ -5,8 +5,9 @@ from typing import Protocol
 
 from everlog.model.errors import ErrorCode
 from everlog.sim.history import Kind, Membership, Outcome
-from everlog.sim.script import Lost, Script, ask
+from everlog.sim.script import Lost, Script
 from everlog.sim.workloads.actor import LOADING, Actor, Topic, error_name
+from everlog.sim.workloads.routing import GROUP
 from everlog.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -112,7 +113,10 @@ def fetch_committed(
     while True:
         start = actor.now()
         try:
-            answer = yield from ask(OffsetFetchResponse, request, 9 if newer else 8, "group")
+            version = 9 if newer else 8
+            answer = yield from actor.routing.ask_coordinator(
+                OffsetFetchResponse, request, version, membership.group, GROUP, "group"
+            )
         except Lost:
             if actor.stopping and not final:
                 return ErrorCode.NETWORK_EXCEPTION

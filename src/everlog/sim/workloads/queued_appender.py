@@ -20,7 +20,6 @@ from everlog.sim.workloads.content import a_record
 from everlog.wire.message import Message
 from everlog.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
-_NODE = 1
 _IN_FLIGHT = 5
 _ROUNDS = 8
 """Rounds without a delivery after which the oldest batch is given up, as a delivery time-out does."""
@@ -73,27 +72,33 @@ class QueuedAppender(IdempotentAppender):
                 self._give_up(queue, queue.waiting.popleft())
                 rounds = 0
                 continue
-            going = self._depart(queue)
+            leader = yield from self.routing.leader(topic, index)
+            if leader is None:
+                yield from self.pause(100)
+                continue
+            going = self._depart(queue, leader.node)
             requests: list[Message] = []
             for batch in going:
                 records = bytes(encode(batch, _SETTINGS, transactional=False))
                 requests.append(a_produce(topic, {index: records}, version))
-            answers = yield from burst(ProduceResponse, requests, version)
+            answers = yield from burst(ProduceResponse, requests, version, node=leader.node)
             delivered = 0
             for batch, answer in zip(going, answers, strict=True):
                 queue.answered(batch)
                 told = None if answer is None else answer.responses[0].partition_responses[0]
                 delivered += self._take_in(queue, batch, told)
+            if delivered < len(going):
+                self.routing.forget_leader(topic, index)
             if not delivered:
                 rounds += 1
                 yield from self.pause(100)
 
-    def _depart(self, queue: PartitionQueue) -> list[PendingBatch]:
+    def _depart(self, queue: PartitionQueue, node: int) -> list[PendingBatch]:
         going: list[PendingBatch] = []
-        while queue.waiting and len(going) < _IN_FLIGHT and queue.may_send(_NODE):
+        while queue.waiting and len(going) < _IN_FLIGHT and queue.may_send(node):
             batch = queue.waiting.popleft()
             queue.number(batch)
-            queue.sent(batch, _NODE, 0.0)
+            queue.sent(batch, node, 0.0)
             going.append(batch)
         return going
 

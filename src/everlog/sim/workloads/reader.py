@@ -1,8 +1,10 @@
 """Readers: some that follow partitions while they are written, and one that reads everything in the end."""
 
+from collections.abc import Mapping
+
 from everlog.model.errors import ErrorCode
 from everlog.sim.history import Bounds, Kind, Lookup, Outcome, Polled
-from everlog.sim.script import Lost, Script, ask
+from everlog.sim.script import ANYBODY, Lost, Script, ask
 from everlog.sim.workloads.actor import LOADING, Actor, Topic, error_name
 from everlog.sim.workloads.content import read_batches
 from everlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -14,10 +16,18 @@ from everlog.wire.messages.list_offsets import (
 )
 
 _BY_ID = 13
+_NO_EPOCHS: Mapping[int, int] = {}
 
 
 def a_fetch(
-    topic: Topic, positions: dict[int, int], version: int, *, read_committed: bool, wait_ms: int, bytes_: int
+    topic: Topic,
+    positions: dict[int, int],
+    version: int,
+    *,
+    read_committed: bool,
+    wait_ms: int,
+    bytes_: int,
+    epochs: Mapping[int, int] = _NO_EPOCHS,
 ) -> FetchRequest:
     """A fetch of some partitions of a topic without a session."""
     return FetchRequest(
@@ -31,7 +41,12 @@ def a_fetch(
                 topic=topic.name,
                 topic_id=topic.id,
                 partitions=[
-                    FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=bytes_)
+                    FetchPartition(
+                        partition=index,
+                        current_leader_epoch=epochs.get(index, -1),
+                        fetch_offset=offset,
+                        partition_max_bytes=bytes_,
+                    )
                     for index, offset in positions.items()
                 ],
             )
@@ -66,20 +81,45 @@ class Reader(Actor):
     def fetch(
         self, topic: Topic, positions: dict[int, int], *, read_committed: bool
     ) -> Script[tuple[tuple[Polled, ...], tuple[Bounds, ...]] | None]:
-        """Fetch once and move the positions on; None if nothing can be said."""
-        version = self.chance.pick((4, 11, 12, _BY_ID, 16))
+        """Fetch once from everybody who leads, and move the positions on; None if nothing can be said."""
+        shares = yield from self.routing.shares(topic, positions)
+        polls: list[Polled] = []
+        bounds: list[Bounds] = []
+        heard = False
+        for node, epochs in shares.items():
+            found = yield from self._fetch_from(node, topic, positions, epochs, read_committed=read_committed)
+            if found is not None:
+                heard = True
+                polls += found[0]
+                bounds += found[1]
+        return (tuple(polls), tuple(bounds)) if heard else None
+
+    def _fetch_from(
+        self,
+        node: int,
+        topic: Topic,
+        positions: dict[int, int],
+        epochs: Mapping[int, int],
+        *,
+        read_committed: bool,
+    ) -> Script[tuple[list[Polled], list[Bounds]] | None]:
+        # Only newer versions say in which epoch they want to read.
+        version = self.chance.pick((4, 11, 12, _BY_ID, 16) if node == ANYBODY else (11, 12, _BY_ID, 16))
         request = a_fetch(
             topic,
-            positions,
+            {index: positions[index] for index in epochs},
             version,
             read_committed=read_committed,
             wait_ms=self.chance.below(60),
             bytes_=self.chance.pick((1, 400, 1 << 20)),
+            epochs=epochs,
         )
         asked_at = self.now()
         try:
-            answer = yield from ask(FetchResponse, request, version, "data")
+            answer = yield from ask(FetchResponse, request, version, "data", node=node)
         except Lost:
+            for index in epochs:
+                self.routing.forget_leader(topic, index)
             return None
         epoch = self.setting.epoch()
         if epoch != self._epoch:
@@ -97,10 +137,14 @@ class Reader(Actor):
                 aborted = part.aborted_transactions if read_committed else None
                 read, positions[part.partition_index] = read_batches(name, part.records, position, aborted)
                 polls += read
-                bounds.append(Bounds(name, part.high_watermark, part.last_stable_offset, epoch))
-            elif part.error_code not in LOADING:
+                seen_in = epoch if node == ANYBODY else epochs[part.partition_index]
+                bounds.append(Bounds(name, part.high_watermark, part.last_stable_offset, seen_in))
+            else:
+                self.routing.forget_leader(topic, part.partition_index)
+                if part.error_code in LOADING:
+                    continue
                 self.setting.complain(self.name, f"fetch of {name} answered {error_name(part.error_code)}")
-        return tuple(polls), tuple(bounds)
+        return polls, bounds
 
     def _out_of_range(self, name: str, epoch: int) -> int:
         if epoch == 0:
@@ -157,13 +201,16 @@ class FinalReader(Reader):
         """Ask for the offsets of some times, as the last thing that happens to the topic."""
         for time in times:
             index = self.chance.below(topic.partitions)
+            leader = yield from self.routing.leader(topic, index)
+            if leader is None:
+                continue
             asked = ListOffsetsPartition(partition_index=index, timestamp=time)
             request = ListOffsetsRequest(
                 replica_id=-1, topics=[ListOffsetsTopic(name=topic.name, partitions=[asked])]
             )
             start = self.now()
             try:
-                answer = yield from ask(ListOffsetsResponse, request, 7)
+                answer = yield from ask(ListOffsetsResponse, request, 7, node=leader.node)
             except Lost:
                 continue
             found = answer.topics[0].partitions[0]

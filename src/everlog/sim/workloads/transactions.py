@@ -21,6 +21,7 @@ from everlog.sim.workloads.actor import LOADING, Actor, Topic, error_name, split
 from everlog.sim.workloads.appender import a_produce, placed
 from everlog.sim.workloads.content import ProducerState, a_batch, with_digest
 from everlog.sim.workloads.reader import Reader
+from everlog.sim.workloads.routing import GROUP, TRANSACTION
 from everlog.wire.message import Message
 from everlog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from everlog.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
@@ -32,7 +33,11 @@ from everlog.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
 A = TypeVar("A", bound=Message)
 
 _ATTEMPTS = 8
-_AGAIN = LOADING | {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS}
+_AGAIN = LOADING | {
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+}
 _COORDINATOR, _DATA, _GROUP = "coordinator", "data", "group"
 
 
@@ -98,6 +103,7 @@ class Transactions:
         version: int,
         channel: str,
         take: Callable[[A], Turn],
+        group: str | None = None,
     ) -> Script[bool]:
         """Ask, if anything is due, until there is an answer that decides; whether it is the one hoped for."""
         for _ in range(_ATTEMPTS):
@@ -105,7 +111,14 @@ class Transactions:
             if request is None:
                 return True
             try:
-                answer = yield from ask(kind, request, version, channel)
+                answer = yield from self._actor.routing.ask_coordinator(
+                    kind,
+                    request,
+                    version,
+                    self.transactional_id if group is None else group,
+                    TRANSACTION if group is None else GROUP,
+                    channel,
+                )
             except Lost:
                 self._core.lost()
             else:
@@ -150,20 +163,27 @@ class Transactions:
         version = self._actor.chance.pick((9, 11)) if self.version == 1 else self._actor.chance.pick((12, 13))
         found: dict[int, int] = {}
         left = dict(batches)
+        routing = self._actor.routing
         for _ in range(_ATTEMPTS):
-            request = a_produce(topic, left, version, self.transactional_id)
-            try:
-                answer = yield from ask(ProduceResponse, request, version, _DATA)
-            except Lost:
-                yield from self._actor.pause(100)
-                continue
-            for part in answer.responses[0].partition_responses:
-                if part.error_code == ErrorCode.NONE:
-                    found[part.index] = part.base_offset
-                    del left[part.index]
-                elif part.error_code not in _AGAIN:
-                    self._batch_failed(Refused(error_code(part.error_code), "produce"))
-                    return found
+            shares = yield from routing.shares(topic, left)
+            for node, indexes in shares.items():
+                share = {index: left[index] for index in indexes}
+                request = a_produce(topic, share, version, self.transactional_id)
+                try:
+                    answer = yield from ask(ProduceResponse, request, version, _DATA, node=node)
+                except Lost:
+                    for index in share:
+                        routing.forget_leader(topic, index)
+                    continue
+                for part in answer.responses[0].partition_responses:
+                    if part.error_code == ErrorCode.NONE:
+                        found[part.index] = part.base_offset
+                        del left[part.index]
+                    elif part.error_code in _AGAIN:
+                        routing.forget_leader(topic, part.index)
+                    else:
+                        self._batch_failed(Refused(error_code(part.error_code), "produce"))
+                        return found
             if not left:
                 return found
             yield from self._actor.pause(100)
@@ -195,6 +215,7 @@ class Transactions:
                 3 if self.version == 1 else 5,
                 _GROUP,
                 core.offsets_taken,
+                group,
             )
         )
 

@@ -1,7 +1,7 @@
 """The cluster as an administrator sees it: brokers, features, the quorum of its controllers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from everlog.client.core.admin.authorized import AclOperation, authorized_operations
 from everlog.client.core.admin.choices import FeatureUpgrade
@@ -9,12 +9,14 @@ from everlog.client.core.admin.outcomes import outcome
 from everlog.client.core.errors import refusal
 from everlog.client.core.metadata import Broker
 from everlog.model.errors import ErrorCode, Refused
+from everlog.model.ids import NO_UUID, Uuid
 from everlog.model.topics import METADATA_TOPIC
 from everlog.wire.messages.api_versions import ApiVersionsResponse
 from everlog.wire.messages.describe_cluster import DescribeClusterResponse
 from everlog.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
+    Listener,
     ReplicaState,
     RequestPartitionData,
     RequestTopicData,
@@ -66,6 +68,17 @@ class QuorumReplica:
     log_end_offset: int
     last_fetch_timestamp: int | None
     last_caught_up_timestamp: int | None
+    directory_id: Uuid = NO_UUID
+    """Which of the node's directories has its metadata log; all zero where the cluster does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumEndpoint:
+    """Where a controller listens for its peers."""
+
+    listener: str
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,10 @@ class Quorum:
     high_watermark: int
     voters: Sequence[QuorumReplica]
     observers: Sequence[QuorumReplica]
+    endpoints: Mapping[int, Sequence[QuorumEndpoint]] = field(
+        default_factory=dict[int, Sequence[QuorumEndpoint]]
+    )
+    """Where each voter listens; empty where the cluster does not tell."""
 
 
 def read_cluster(response: DescribeClusterResponse) -> ClusterDescription:
@@ -154,6 +171,7 @@ def read_quorum(response: DescribeQuorumResponse) -> Quorum:
                 entry.high_watermark,
                 [_replica(state) for state in entry.current_voters],
                 [_replica(state) for state in entry.observers],
+                {node.node_id: [_endpoint(each) for each in node.listeners] for node in response.nodes},
             )
     raise refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves it out", "quorum")
 
@@ -173,4 +191,9 @@ def _replica(state: ReplicaState) -> QuorumReplica:
         state.log_end_offset,
         known(state.last_fetch_timestamp),
         known(state.last_caught_up_timestamp),
+        state.replica_directory_id,
     )
+
+
+def _endpoint(listener: Listener) -> QuorumEndpoint:
+    return QuorumEndpoint(listener.name, listener.host, listener.port)

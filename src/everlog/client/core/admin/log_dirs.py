@@ -1,7 +1,7 @@
 """Where brokers keep the logs of partitions, and requests that move them to another directory."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from everlog.client.core.admin.outcomes import outcome
 from everlog.client.core.errors import refusal
@@ -33,6 +33,13 @@ class LogDir:
     """Partitions that are copied here from another directory and will live here once caught up."""
     error: Refused | None = None
     """Why the broker cannot use it, if so."""
+    records_behind: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+    """How far each copy is behind: one that moves in, the copy it will replace; any other, the leader."""
+
+    @property
+    def moving_in_bytes(self) -> dict[TopicPartition, int]:
+        """How much of each partition that moves in is here by now."""
+        return {place: size for place, size in self.partition_bytes.items() if place in self.moving_in}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,7 @@ def read_log_dirs(response: DescribeLogDirsResponse, broker: int) -> list[LogDir
                 {place: entry.partition_size for place, entry in held.items()},
                 frozenset(place for place, entry in held.items() if entry.is_future_key),
                 problem,
+                {place: entry.offset_lag for place, entry in held.items()},
             )
         )
     return found

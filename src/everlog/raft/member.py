@@ -1,0 +1,480 @@
+"""QuorumMember: this node in the quorum; it carries out what `RaftCore` wants done.
+
+Effects are carried out in order. A vote is on disk before anything behind it goes out, and events that come
+meanwhile wait. Where the disk fails a sync or a vote, nobody knows what it holds: the lead is given up, the
+log is opened anew up to what is known to be durable, and a new core begins as after a restart.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, assert_never
+
+from everlog.model.errors import CorruptDataError, ErrorCode, StorageError
+from everlog.model.ids import Instant, Offset
+from everlog.peers.address import Address
+from everlog.ports.alarm import Alarm
+from everlog.ports.aside import Aside
+from everlog.ports.clock import Clock
+from everlog.ports.random import Random
+from everlog.raft import events
+from everlog.raft.core import KAFKAS_TIMING, RaftCore
+from everlog.raft.events import Effect, Event
+from everlog.raft.leading import NEVER
+from everlog.raft.messages import Answer, Fetch, FetchReply, Noted, ReplicaKey, Request, Vote, VoteReply
+from everlog.raft.replica import ReplicaLog, Timing
+from everlog.raft.roles import Leader
+from everlog.raft.store import FILE_NAME, QuorumState, QuorumStore
+from everlog.raft.voters import VoterSet
+from everlog.records.batch import BatchView
+
+_log = logging.getLogger(__name__)
+
+FETCH_BYTES = 1 << 20
+"""How much of the log one answer brings, but for a single batch that is larger."""
+
+RETRY_MS = 1_000
+"""How long a member waits whose disk has failed it again since it began anew."""
+
+_BROKEN = StorageError("the metadata log takes no more appends")
+
+
+class MemberLog(ReplicaLog, Protocol):
+    """The log that the quorum agrees on, as a member needs it."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the disk has failed it, so that it takes nothing more before `reopen`."""
+        ...
+
+    def append_records(self, records: Sequence[bytes], epoch: int) -> None:
+        """Append records as one batch, all or nothing; StorageError, and nothing changed, otherwise."""
+        ...
+
+    def sync(self, done: Callable[[Offset | StorageError], None]) -> None:
+        """Make all that is appended durable, then say up to where; one at a time.
+
+        `done` comes after this has returned.
+        """
+        ...
+
+    def reopen(self) -> None:
+        """Open the log anew if the disk has failed it, with what is known to be durable and nothing else.
+
+        StorageError if it cannot be, or if something durable has gone.
+        """
+        ...
+
+    def read(self, start: Offset, max_bytes: int) -> Sequence[bytes]:
+        """The batches from the one that holds `start` on: one at least if there is any."""
+        ...
+
+    def batches(self, start: Offset, end: Offset) -> Iterator[BatchView]:
+        """Every batch that begins at `start` or later and ends at `end` or earlier."""
+        ...
+
+
+class Transport(Protocol):
+    """How a member reaches the others."""
+
+    def ask(self, node: int, request: Request, done: Callable[[Answer | None], None]) -> None:
+        """Ask a node; `done` gets its answer, or None if none will come. It is called once."""
+        ...
+
+
+class NoTransport:
+    """For a quorum of one: nobody is asked anything."""
+
+    def ask(self, node: int, request: Request, done: Callable[[Answer | None], None]) -> None:
+        """Refuse: there is no other node."""
+        raise AssertionError(f"a quorum of one asks node {node}: {request}")
+
+
+class QuorumListener(Protocol):
+    """Who wants to know what becomes of the log."""
+
+    def committed(self, high_watermark: Offset) -> None:
+        """All below is committed, and never taken back; each time it has risen."""
+        ...
+
+    def activated(self, epoch: int) -> None:
+        """This node leads, all that earlier leaders left is committed, and `committed` has said so."""
+        ...
+
+    def stood_down(self) -> None:
+        """It leads no more; once after each `activated`. What is not committed may be yet, or never be."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemberWorld:
+    """What a member asks of the world."""
+
+    aside: Aside
+    clock: Clock
+    alarm: Alarm
+    random: Random
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asking:
+    """A request of another member, and who waits for the answer."""
+
+    request: Request
+    done: Callable[[Answer], None]
+
+
+class QuorumMember:
+    """See the module. Its owner calls `tick` when the alarm rings, and `gone` for a node that went away."""
+
+    def __init__(
+        self,
+        me: ReplicaKey,
+        voters: VoterSet,
+        log: MemberLog,
+        store: QuorumStore,
+        world: MemberWorld,
+        transport: Transport | None = None,
+        timing: Timing = KAFKAS_TIMING,
+    ) -> None:
+        self.me = me
+        self.voters = voters
+        self._log = log
+        self._store = store
+        self._world = world
+        self._transport: Transport = transport or NoTransport()
+        self._timing = timing
+        self._core: RaftCore | None = None
+        """None before `start`, and after a failure until it begins anew."""
+        self._life = 0
+        """Counts cores: what was begun for an earlier one says nothing to the present one."""
+        self._events: deque[Event] = deque()
+        self._effects: deque[Effect] = deque()
+        """What the last event has led to and is not done yet; done before the next event is taken in."""
+        self._running = False
+        self._storing = False
+        self._syncing = False
+        self._sync_wanted: int | None = None
+        """The newest `Sync.cuts` that no sync has been begun for."""
+        self._asked: dict[_Asking, None] = {}
+        self._lead_epoch: int | None = None
+        """Set from `Lead` to `StandDown`."""
+        self._active_epoch: int | None = None
+        """The same, from the first commit on: it is that of the leader's own announcement."""
+        self._high_watermark = Offset(0)
+        self._failures = 0
+        """How often the disk has failed us since the last sync that it did not."""
+        self._restart_at: Instant | None = None
+        self._listeners: list[QuorumListener] = []
+
+    # What it is
+
+    @property
+    def node_id(self) -> int:
+        """This node."""
+        return self.me.id
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch that this node knows of; -1 while it has not begun."""
+        return -1 if self._core is None else self._core.epoch
+
+    @property
+    def leader(self) -> int | None:
+        """Who leads the epoch, as far as this node knows."""
+        return None if self._core is None else self._core.leader
+
+    @property
+    def leader_address(self) -> Address | None:
+        """Where the leader listens, if it is known and is another node."""
+        leader = self.leader
+        return None if leader is None else self.voters.address(leader)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it leads, and the entry that says so is committed: proposals can be made."""
+        core = self._core
+        return (
+            self._active_epoch is not None
+            and core is not None
+            and core.epoch == self._active_epoch
+            and isinstance(core.role, Leader)
+            and not self._log.failed
+        )
+
+    @property
+    def high_watermark(self) -> Offset:
+        """Up to where the log is committed, as far as this node knows; it never goes back."""
+        return self._high_watermark
+
+    @property
+    def end_offset(self) -> Offset:
+        """Where the next entry will lie."""
+        return self._log.end_offset
+
+    # What it does
+
+    def follow(self, listener: QuorumListener) -> None:
+        """Tell a listener of all that happens from now on, in the order of `follow`."""
+        self._listeners.append(listener)
+
+    def start(self) -> None:
+        """Take up where the disk left off; StorageError if it cannot be read."""
+        assert self._core is None, self._core
+        self._begin()
+        self._run()
+
+    def tick(self, now: Instant) -> None:
+        """Do what is due."""
+        if self._log.failed and self._core is not None and not self._syncing:
+            self._fail(_BROKEN)
+        if self._restart_at is not None and self._restart_at <= now:
+            self._restart()
+        self._hand(events.Ticked())
+
+    def resign(self) -> None:
+        """Give up the lead, as before a shutdown, in favour of who has most of the log."""
+        if self._core is not None:
+            self._effects.extend(self._core.resign(self._world.clock.now()))
+            self._run()
+
+    def gone(self, node: int) -> None:
+        """Take in that a node has closed its connections, as one does whose process has ended."""
+        self._hand(events.Gone(node))
+
+    def asked(self, request: Request, done: Callable[[Answer], None]) -> None:
+        """Take in what another member asks; `done` gets the answer, now or later, once."""
+        asking = _Asking(request, done)
+        if self._core is None:
+            done(self._refusal(request))
+            return
+        self._asked[asking] = None
+        self._hand(events.Asked(asking, request))
+
+    def propose(self, records: Sequence[bytes]) -> Offset:
+        """Append records as one batch, all or nothing, and return the offset behind them.
+
+        Only while `is_active`. They are in effect once the high watermark has come that far. StorageError,
+        and nothing done, if the disk refuses.
+        """
+        core = self._core
+        assert core is not None, "only a leader proposes"
+        assert self.is_active, "only a leader proposes"
+        now = self._world.clock.now()
+        try:
+            self._log.append_records(records, core.epoch)
+        except StorageError:
+            if self._log.failed:
+                self._world.alarm.ring_by(now)
+            raise
+        end = self._log.end_offset
+        self._effects.extend(core.appended(now))
+        self._run()
+        return end
+
+    def batches(self, start: Offset, end: Offset) -> Iterator[BatchView]:
+        """The batches of the log from `start` to `end`, where batches begin and end."""
+        return self._log.batches(start, end)
+
+    # Events and effects, in order
+
+    def _hand(self, event: Event) -> None:
+        if self._core is not None:
+            self._events.append(event)
+            self._run()
+
+    def _run(self) -> None:
+        """Carry out effects and take in events until there are none, or the vote has to reach the disk."""
+        if self._running:
+            return
+        self._running = True
+        try:
+            while not self._storing and self._core is not None:
+                if self._effects:
+                    self._carry_out(self._effects.popleft())
+                elif self._events:
+                    self._step(self._core, self._events.popleft())
+                else:
+                    break
+        finally:
+            self._running = False
+        self._arm()
+
+    def _step(self, core: RaftCore, event: Event) -> None:
+        try:
+            self._effects.extend(core.step(event, self._world.clock.now()))
+        except StorageError as error:
+            # What the core wanted to tell anybody about it was not told, so nothing has happened.
+            self._fail(error)
+
+    def _arm(self) -> None:
+        if self._core is not None:
+            deadline = self._core.deadline()
+            if deadline < NEVER:
+                self._world.alarm.ring_by(deadline)
+        if self._restart_at is not None:
+            self._world.alarm.ring_by(self._restart_at)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case events.StoreState(state):
+                # Of votes with nothing between them only the last one is of use.
+                if not self._effects or not isinstance(self._effects[0], events.StoreState):
+                    self._keep(state)
+            case events.Sync(cuts):
+                self._sync_wanted = cuts
+                self._sync()
+            case events.Ask(node, request):
+                self._ask(node, request)
+            case events.Reply(token, answer):
+                assert isinstance(token, _Asking), token
+                self._reply(token, answer)
+            case events.Lead(epoch):
+                self._lead_epoch = epoch
+                _log.info("node %d leads the quorum in epoch %d", self.me.id, epoch)
+            case events.StandDown():
+                self._stand_down()
+            case events.Commit(high_watermark):
+                self._commit(high_watermark)
+            case _:
+                assert_never(effect)
+
+    def _keep(self, state: QuorumState) -> None:
+        self._storing = True
+        life = self._life
+
+        def kept(result: OSError | None) -> None:
+            self._storing = False
+            if life == self._life and isinstance(result, OSError):
+                self._fail(StorageError(f"the vote of epoch {state.epoch} cannot be written: {result}"))
+            if self._restart_at is not None and self._restart_at <= self._world.clock.now():
+                self._restart()
+            self._run()
+
+        self._world.aside.run(lambda: self._store.write(state), kept)
+
+    def _sync(self) -> None:
+        """Begin a sync if one is wanted and none runs: entries gather meanwhile and share the next."""
+        if self._sync_wanted is None or self._syncing or self._core is None:
+            return
+        cuts, self._sync_wanted = self._sync_wanted, None
+        self._syncing = True
+        life = self._life
+
+        def synced(result: Offset | StorageError) -> None:
+            self._syncing = False
+            if life != self._life:
+                if self._restart_at is not None and self._restart_at <= self._world.clock.now():
+                    self._restart()
+                self._sync()
+                self._run()
+            elif isinstance(result, StorageError):
+                self._fail(result)
+                self._run()
+            elif self._log.failed:
+                self._fail(_BROKEN)
+                self._run()
+            else:
+                self._failures = 0
+                # What was appended meanwhile gets the next one before anybody is told, who may append more.
+                self._sync()
+                self._hand(events.Synced(result, cuts))
+
+        self._log.sync(synced)
+
+    def _ask(self, node: int, request: Request) -> None:
+        life = self._life
+
+        def answered(answer: Answer | None) -> None:
+            if life == self._life:
+                if answer is None:
+                    self._hand(events.Unanswered(node, request))
+                else:
+                    self._hand(events.Answered(node, request, answer))
+
+        self._transport.ask(node, request, answered)
+
+    def _reply(self, asking: _Asking, answer: Answer) -> None:
+        del self._asked[asking]
+        request = asking.request
+        if (
+            isinstance(answer, FetchReply)
+            and isinstance(request, Fetch)
+            and answer.error is ErrorCode.NONE
+            and answer.diverging is None
+        ):
+            try:
+                answer = replace(answer, batches=self._log.read(request.offset, FETCH_BYTES))
+            except (StorageError, CorruptDataError) as error:
+                _log.error("the metadata log cannot be read at %d: %s", request.offset, error)
+                answer = replace(answer, error=ErrorCode.KAFKA_STORAGE_ERROR)
+        asking.done(answer)
+
+    def _commit(self, high_watermark: Offset) -> None:
+        if high_watermark > self._high_watermark:
+            self._high_watermark = high_watermark
+            for listener in self._listeners:
+                listener.committed(high_watermark)
+        if self._lead_epoch is not None and self._active_epoch is None:
+            self._active_epoch = self._lead_epoch
+            for listener in self._listeners:
+                listener.activated(self._active_epoch)
+
+    def _stand_down(self) -> None:
+        self._lead_epoch = None
+        if self._active_epoch is not None:
+            self._active_epoch = None
+            for listener in self._listeners:
+                listener.stood_down()
+
+    # When the disk fails
+
+    def _fail(self, error: StorageError) -> None:
+        """Give everything up and begin anew: at once the first time, later if the disk goes on failing."""
+        _log.error("node %d leaves the quorum for now: %s", self.me.id, error)
+        self._core = None
+        self._life += 1
+        self._events.clear()
+        self._effects.clear()
+        self._sync_wanted = None
+        asked, self._asked = self._asked, {}
+        self._stand_down()
+        for asking in asked:
+            asking.done(self._refusal(asking.request))
+        wait_ms = RETRY_MS if self._failures else 0
+        self._failures += 1
+        self._restart_at = Instant(self._world.clock.now() + wait_ms)
+        if not wait_ms:
+            self._restart()
+        self._arm()
+
+    def _restart(self) -> None:
+        """Begin anew, as after a restart of the process, once nothing of before is under way."""
+        if self._syncing or self._storing:
+            return  # Whoever ends last calls again.
+        self._restart_at = None
+        try:
+            self._log.reopen()
+            self._begin()
+        except StorageError as error:
+            self._fail(error)
+
+    def _begin(self) -> None:
+        now = self._world.clock.now()
+        try:
+            state = self._store.read()
+        except (OSError, CorruptDataError) as error:
+            raise StorageError(f"{FILE_NAME} cannot be read: {error}") from error
+        self._core = RaftCore(self.me, self.voters, self._log, self._world.random, state, now, self._timing)
+        self._events.append(events.Ticked())
+
+    def _refusal(self, request: Request) -> Answer:
+        """What to say while there is no core to answer: nothing that anybody could count on."""
+        match request:
+            case Vote():
+                return VoteReply(request.epoch, None, granted=False, error=ErrorCode.KAFKA_STORAGE_ERROR)
+            case Fetch():
+                return FetchReply(request.epoch, None, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            case _:
+                return Noted(request.epoch, None)
