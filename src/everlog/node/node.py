@@ -13,6 +13,7 @@ from everlog.broker.topic_settings import topic_log_settings
 from everlog.controller import Controller
 from everlog.controller.brokers import NOT_CLEAN
 from everlog.controller.keeper import ImageKeeper
+from everlog.controller.metadata_log import METADATA_LOG_SETTINGS, METADATA_PARTITION
 from everlog.controller.replay import replay
 from everlog.log.directory import LogDirectory, make_dir_durably
 from everlog.log.partition import World
@@ -26,7 +27,7 @@ from everlog.model.settings import broker_table as keys
 from everlog.model.settings.listeners import Listener
 from everlog.model.topics import TopicPartition
 from everlog.node.identity import identify
-from everlog.node.quorum import METADATA_LOG_SETTINGS, METADATA_PARTITION, open_member
+from everlog.node.quorum import join_quorum
 from everlog.peers.peers import Peers
 from everlog.ports.alarm import Alarm
 from everlog.ports.aside import Aside
@@ -75,7 +76,7 @@ class Node:
         self._clean = all(directory.clean for directory in self._all_directories.values())
         self.peers = Peers(world.links, world.clock, world.alarm, f"node-{settings.node_id}")
         home = self._all_directories[settings.metadata_log_dir]
-        self.quorum = open_member(
+        self.quorum = join_quorum(
             settings, self.cluster_id, home, self._directory_ids[home.path], self.peers, world
         )
         self.keeper = ImageKeeper(self.quorum)

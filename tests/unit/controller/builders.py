@@ -15,7 +15,7 @@ from everlog.model.errors import Refused, StorageError
 from everlog.model.ids import BrokerId, Offset, Uuid
 from everlog.model.settings import BrokerSettings, broker_settings
 from everlog.model.topics import METADATA_TOPIC, TopicPartition
-from everlog.raft.member import MemberWorld, QuorumMember
+from everlog.raft.member import RETRY_MS, MemberWorld, QuorumMember
 from everlog.raft.messages import ReplicaKey
 from everlog.raft.store import QuorumStore
 from everlog.raft.voters import VoterSet
@@ -86,6 +86,14 @@ class Machine:
         assert controller.is_active
         self.keeper, self.quorum = keeper, quorum
         return controller
+
+
+    def disk_is_well_again(self) -> None:
+        """Let a member that the disk has failed more than once come back."""
+        self.files.faults = []
+        self.clock.advance(RETRY_MS)
+        self.quorum.tick(self.clock.now())
+        self.aside.run_all()
 
 
 class _Ears:
