@@ -14,7 +14,7 @@ from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.partitions import OFFSETS_TOPIC, TXN_TOPIC
 from everlog.coordinator.shards import ShardWorld
 from everlog.metadata.delta import Changes
-from everlog.model.ids import Instant
+from everlog.model.ids import Instant, Offset
 from everlog.model.topics import TopicPartition
 
 if TYPE_CHECKING:
@@ -57,10 +57,12 @@ class Coordinators:
         """The shard that coordinates a transactional id; Refused as `group_shard`."""
         return self.txns.get(transactional_id)
 
-    def marker_written(self, partition: TopicPartition, producer: ProducerStamp, commit: bool) -> None:
-        """A transaction's marker is in a partition's log; offsets that it commits there count from now on."""
+    def marker_committed(
+        self, partition: TopicPartition, producer: ProducerStamp, commit: bool, offset: Offset
+    ) -> None:
+        """A transaction's marker is committed in a partition's log: offsets that it commits count now."""
         if partition.topic == OFFSETS_TOPIC:
-            self.groups.end_transaction(partition.partition, producer, commit)
+            self.groups.end_transaction(partition.partition, producer, commit, offset)
 
     def start(self) -> None:
         """Begin to read what this broker coordinates."""

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from everlog.broker.commitment import check_writable, note_append, when_committed
 from everlog.broker.replicas import Replica
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.partitions import OFFSETS_TOPIC
 from everlog.log.partition import Origin
-from everlog.model.errors import ErrorCode, Refused, StorageError
+from everlog.model.errors import Refused, StorageError
 from everlog.model.ids import Offset, Timestamp
 from everlog.model.settings import broker_table as keys
 from everlog.records.batch import BatchView
@@ -21,16 +22,18 @@ _NO_PRODUCER = ProducerStamp(-1, -1)
 
 
 class ReplicaJournal:
-    """Writes a coordinator's records to one replica.
+    """Writes a coordinator's records to one replica, while it leads in one epoch.
 
-    A single replica commits what it has appended; where the topic asks for fsync, what it has synced.
+    They are committed when every replica in sync has them; where the topic asks for fsync, when this one has
+    synced them as well.
     """
 
-    def __init__(self, broker: "Broker", replica: Replica) -> None:
+    def __init__(self, broker: "Broker", replica: Replica, epoch: int) -> None:
         self._broker = broker
         self._replica = replica
+        self._epoch = epoch
         self._synced_at: Offset = Offset(0)
-        """Up to here, committed means synced: where the last append ended that asked for it."""
+        """Up to here, committed means synced too: where the last append ended that asked for it."""
 
     def append(
         self, records: Sequence[tuple[bytes, bytes | None]], producer: ProducerStamp | None, wall: Timestamp
@@ -38,13 +41,7 @@ class ReplicaJournal:
         """Write the records as one batch and return the offset behind it; Refused or StorageError."""
         replica, broker = self._replica, self._broker
         log = replica.opened()
-        if replica.directory in broker.housekeeping.without_room:
-            raise StorageError(f"{replica.directory} has no room for more records")
-        if replica.min_insync > 1:
-            raise Refused(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{replica.name} has 1 replica in sync, min.insync.replicas is {replica.min_insync}",
-            )
+        check_writable(broker, replica, self._epoch)
         stamp = producer or _NO_PRODUCER
         raw = build_batch(
             [NewRecord(key, value, (), wall) for key, value in records],
@@ -58,8 +55,7 @@ class ReplicaJournal:
         end = Offset(appended.last_offset + 1)
         if appended.wait_for_sync:
             self._synced_at = end
-        if replica.watchers:
-            broker.parked.appended(replica, batch.size)
+        note_append(broker, replica, batch.size)
         return end
 
     def _codec(self) -> Codec:
@@ -67,14 +63,6 @@ class ReplicaJournal:
             return Codec.NONE
         return Codec(self._broker.settings[keys.OFFSETS_TOPIC_COMPRESSION_CODEC])
 
-    def when_committed(self, end: Offset, done: Callable[[StorageError | None], None]) -> None:
-        """Call `done` once all below `end` is committed, which may be now; or with why it never will be."""
-        log = self._replica.opened()
-        if end > self._synced_at or end <= log.recovery_point:
-            done(None)
-            return
-
-        def synced(durable: bool) -> None:
-            done(None if durable else StorageError(f"{self._replica.name} cannot be synced"))
-
-        self._broker.group_commit.wait(log, end, log.sync_due_at, synced)
+    def when_committed(self, end: Offset, done: Callable[[Refused | StorageError | None], None]) -> None:
+        """Call `done` once all below `end` is committed, which may be now; or with why it may never be."""
+        when_committed(self._broker, self._replica, end, done, synced=end <= self._synced_at)

@@ -24,10 +24,11 @@ _Piece = tuple[Record | None, ProducerStamp | None, bool]
 
 
 class Loading:
-    """One log on its way into a machine.
+    """One log on its way into a machine, up to where it ends when the loading begins.
 
-    Records of a transaction are replayed with their producer, in the order of the log, and its marker after
-    them: the state keeps them apart until then, as it did when they were written.
+    What is behind that is written under this leader, and told to the machine by whoever writes it. Records of
+    a transaction are replayed with their producer, in the order of the log, and its marker after them: the
+    state keeps them apart until then, as it did when they were written.
     """
 
     def __init__(
@@ -37,6 +38,8 @@ class Loading:
         self._machine = machine
         self._clock = clock
         self._read_bytes = min(read_bytes, _MOST_READ_BYTES)
+        self.end: Offset | None = None
+        """Where it stops to read; None until it has begun."""
         self._next = Offset(0)
         """The first offset that was not read yet."""
         self._pieces: Iterator[_Piece] = iter(())
@@ -45,14 +48,16 @@ class Loading:
         """Among these bytes, where the last record lies of each key of which no other counts."""
 
     def step(self) -> bool:
-        """Replay for a few milliseconds; returns whether all is read, and the machine then serves.
+        """Replay for a few milliseconds; returns whether all is read.
 
         StorageError or CorruptDataError where the log cannot be read.
         """
+        if self.end is None:
+            # All of it, committed or not: the leader's log is what followers come to have.
+            self.end = self._replica.opened().end_offset
         until = Instant(self._clock.now() + SLICE_MS)
         for _ in range(_MOST_STRIDES):
             if not self._replay(_STRIDE):
-                self._machine.loaded()
                 return True
             if self._clock.now() >= until:
                 return False
@@ -83,9 +88,10 @@ class Loading:
 
     def _read_on(self) -> bool:
         """Read the next bytes of the log; returns whether there were any."""
+        assert self.end is not None, self._replica.name
         log = self._replica.opened()
         self._next = max(self._next, log.start_offset)
-        found = log.read(self._next, self._read_bytes, self._replica.high_watermark)
+        found = log.read(self._next, self._read_bytes, self.end)
         if found is None:
             return False
         pieces: list[_Piece] = []

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from everlog.broker.commitment import check_writable, note_append, when_committed
 from everlog.broker.replicas import Replica
 from everlog.coordinator.txn.markers import MarkerOutcome, TxnMarker
 from everlog.log.partition import Origin
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
+from everlog.model.ids import Offset
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import BatchView
 from everlog.records.control import ControlType, Producer, build_marker
@@ -83,6 +85,7 @@ class MarkerWriter:
     def _append(self, marker: TxnMarker, replica: Replica, done: Written) -> None:
         broker = self._broker
         log = replica.opened()
+        check_writable(broker, replica)
         producer_id, epoch = marker.producer
         log.producers.check_marker_epoch(producer_id, epoch, marker.transaction_version)
         wall = broker.clock.wall()
@@ -94,15 +97,16 @@ class MarkerWriter:
         )
         batch = BatchView(memoryview(raw))
         appended = log.append(batch, replica.leader_epoch, wall, Origin.COORDINATOR)
-        if replica.watchers:
-            broker.parked.appended(replica, batch.size)
+        note_append(broker, replica, batch.size)
 
-        def committed(durable: bool) -> None:
-            if durable:
-                broker.coordinators.marker_written(replica.name, marker.producer, marker.commit)
-            done(ErrorCode.NONE if durable else ErrorCode.KAFKA_STORAGE_ERROR)
+        def committed(error: Refused | StorageError | None) -> None:
+            if error is None:
+                broker.coordinators.marker_committed(
+                    replica.name, marker.producer, marker.commit, appended.base_offset
+                )
+                done(ErrorCode.NONE)
+            else:
+                done(error.code if isinstance(error, Refused) else ErrorCode.KAFKA_STORAGE_ERROR)
 
-        if appended.wait_for_sync:
-            broker.group_commit.wait(log, appended.last_offset + 1, log.sync_due_at, committed)
-        else:
-            committed(durable=True)
+        end = Offset(appended.last_offset + 1)
+        when_committed(broker, replica, end, committed, synced=appended.wait_for_sync)

@@ -1,7 +1,9 @@
 """The shards of one internal topic that this broker coordinates: loading, serving, or given up.
 
-A shard lives from the moment its partition leads here until it leads elsewhere, under one leader epoch. A
-partition that was never written to has nothing to load, and its shard is made when it is first asked for.
+A shard lives from the moment its partition leads here until it leads elsewhere, under one leader epoch. It
+reads the log up to its end and serves once all of that is committed: what is not may be lost with this
+leader, and nobody may have heard of it. A partition that was never written to has nothing to load, and its
+shard is made when it is first asked for.
 """
 
 import logging
@@ -9,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from everlog.broker.commitment import when_committed
 from everlog.broker.journal import ReplicaJournal
 from everlog.broker.loading import Loading
 from everlog.broker.replicas import Replica
@@ -18,7 +21,7 @@ from everlog.coordinator.shards import Shard, ShardWorld
 from everlog.metadata.delta import Changes
 from everlog.metadata.image import TopicImage
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
-from everlog.model.ids import Instant
+from everlog.model.ids import Instant, Offset
 from everlog.model.settings import broker_table as keys
 
 if TYPE_CHECKING:
@@ -46,7 +49,11 @@ class _Slot(Generic[S]):
         self.epoch = epoch
         self.shard: S | None = None
         self.loading: Loading | None = None
-        """Set until the log is read."""
+        """Set until the log is read and what was read is committed."""
+        self.loaded_to = Offset(0)
+        """Where the load ended: markers below it were read with the rest."""
+        self.late_markers: list[tuple[ProducerStamp, bool]] = []
+        """Markers behind what is being loaded, committed before the shard serves."""
         self.failure: str | None = None
         """Why the log cannot be read, until it is tried again."""
         self.due: Instant | None = None
@@ -128,11 +135,17 @@ class ShardSet(Generic[S]):
         """Whether everything that leads here is served."""
         return self.unready is ErrorCode.NONE
 
-    def end_transaction(self, index: int, producer: ProducerStamp, commit: bool) -> None:
-        """Tell a shard of a marker that was written to its partition."""
+    def end_transaction(self, index: int, producer: ProducerStamp, commit: bool, offset: Offset) -> None:
+        """Tell a shard of a marker that is committed at `offset` in its partition."""
         slot = self._slots.get(index)
-        if slot is not None and slot.shard is not None:
-            slot.shard.machine.end_transaction(producer, commit)
+        if slot is None or slot.shard is None:
+            return
+        if slot.loading is None:
+            # One that was written while the log was read, and read with it, must not end what came later.
+            if offset >= slot.loaded_to:
+                slot.shard.machine.end_transaction(producer, commit)
+        elif slot.loading.end is not None and offset >= slot.loading.end:
+            slot.late_markers.append((producer, commit))
 
     # --- which partitions lead here
 
@@ -187,6 +200,7 @@ class ShardSet(Generic[S]):
         slot = self._slots.pop(index)
         if slot in self._queue:
             self._queue.remove(slot)
+        slot.loading = None
         if slot.shard is not None:
             slot.shard.close()
 
@@ -195,11 +209,12 @@ class ShardSet(Generic[S]):
     def _begin_load(self, slot: _Slot[S]) -> None:
         broker = self._broker
         slot.failure = slot.due = None
+        slot.late_markers.clear()
         slot.shard = self._make(
             ShardWorld(
                 slot.replica.name,
                 slot.epoch,
-                ReplicaJournal(broker, slot.replica),
+                ReplicaJournal(broker, slot.replica, slot.epoch),
                 broker.clock,
                 broker.random,
                 slot,
@@ -225,16 +240,34 @@ class ShardSet(Generic[S]):
         return bool(self._queue)
 
     def _load_some(self, slot: _Slot[S]) -> None:
-        assert slot.loading is not None, slot.replica.name
-        assert slot.shard is not None, slot.replica.name
+        loading = slot.loading
+        assert loading is not None, slot.replica.name
         try:
-            if not slot.loading.step():
+            if not loading.step():
                 return
         except (StorageError, CorruptDataError) as error:
             self._load_failed(slot, error)
             return
         self._queue.remove(slot)
+        assert loading.end is not None, slot.replica.name
+
+        def committed(error: Refused | StorageError | None) -> None:
+            # An error says that it leads elsewhere; the image that says so gives the slot up.
+            if error is None and slot.loading is loading:
+                self._activate(slot, loading)
+
+        when_committed(self._broker, slot.replica, loading.end, committed, synced=False)
+
+    def _activate(self, slot: _Slot[S], loading: Loading) -> None:
+        """Serve: all that was read is committed."""
+        assert slot.shard is not None, slot.replica.name
+        assert loading.end is not None, slot.replica.name
         slot.loading = None
+        slot.loaded_to = loading.end
+        slot.shard.machine.loaded()
+        for producer, commit in slot.late_markers:
+            slot.shard.machine.end_transaction(producer, commit)
+        slot.late_markers.clear()
         slot.shard.activated(self._broker.clock.now())
         self._rearm(slot, slot.shard)
 

@@ -53,8 +53,12 @@ class Journal(Protocol):
         """Write the records as one batch and return the offset behind it; Refused or StorageError."""
         ...
 
-    def when_committed(self, end: Offset, done: Callable[[StorageError | None], None]) -> None:
-        """Call `done` once all below `end` is committed, which may be now; or with why it never will be."""
+    def when_committed(self, end: Offset, done: Callable[[Refused | StorageError | None], None]) -> None:
+        """Call `done` once all below `end` is committed, which may be now; or with why it may never be.
+
+        Refused says that the partition leads here no more: the records may be in effect with the next
+        leader, or not.
+        """
         ...
 
 
@@ -143,7 +147,7 @@ class Machine:
             self._state.end_transaction(producer, commit)
 
     def close(self) -> None:
-        """Coordinate no more: the partition leads from elsewhere, or is gone."""
+        """Coordinate no more: the partition leads from elsewhere, or is gone. Whoever waits is told so."""
         self.phase = Phase.CLOSED
         refusal = Refused(ErrorCode.NOT_COORDINATOR, "another broker coordinates this")
         pending, self._pending = self._pending, deque()
@@ -166,13 +170,25 @@ class Machine:
         if pending.end is not None:
             self._journal.when_committed(pending.end, lambda error: self._committed(pending, error))
 
-    def _committed(self, pending: "_Pending", error: StorageError | None) -> None:
+    def _committed(self, pending: "_Pending", error: Refused | StorageError | None) -> None:
+        if isinstance(error, Refused):
+            # What we hold may not be what the next coordinator finds: nothing that rests on it may be heard.
+            self.close()
+            return
         pending.settled = True
         if error is not None:
-            pending.reply = error
+            self._fail_from(pending, error)
         while self._pending and (self._pending[0].settled or self._pending[0].end is None):
             first = self._pending.popleft()
             first.done(first.reply)
+
+    def _fail_from(self, failed: "_Pending", error: StorageError) -> None:
+        """Fail a reply and those behind it, which rest on what it wrote."""
+        rests = False
+        for one in self._pending:
+            rests = rests or one is failed
+            if rests:
+                one.reply = error
 
 
 class _Pending:

@@ -183,13 +183,9 @@ class Counting:
 
     def __init__(self) -> None:
         self.seen: list[int] = []
-        self.is_loaded = False
 
     def replay(self, _key: bytes, _value: bytes, offset: int, _producer: object) -> None:
         self.seen.append(offset)
-
-    def loaded(self) -> None:
-        self.is_loaded = True
 
 
 def test_a_log_is_read_a_little_at_a_time_and_every_record_once() -> None:
@@ -202,9 +198,10 @@ def test_a_log_is_read_a_little_at_a_time_and_every_record_once() -> None:
     loading = Loading(node.replica(OFFSETS_TOPIC, partition_for("g", 50)), machine, node.clock)
 
     slices: list[int] = []
-    while not counting.is_loaded:
+    is_loaded = False
+    while not is_loaded:
         before = len(counting.seen)
-        assert loading.step() == counting.is_loaded
+        is_loaded = loading.step()
         slices.append(len(counting.seen) - before)
 
     assert counting.seen == list(range(5000))
@@ -385,7 +382,8 @@ def test_a_marker_that_is_written_is_told_to_the_groups_of_its_partition() -> No
     assert committed_offset(node, "g", "orders") == -1
 
     partition = TopicPartition(OFFSETS_TOPIC, partition_for("g", 50))
-    node.broker.coordinators.marker_written(partition, producer, commit=True)
+    end = node.replica(*partition).opened().end_offset
+    node.broker.coordinators.marker_committed(partition, producer, commit=True, offset=end)
 
     assert committed_offset(node, "g", "orders") == 9
 
@@ -433,8 +431,9 @@ def test_a_compacted_log_gives_the_same_offsets_as_the_whole_one() -> None:
     for group, producer in (("g0", committing), ("g1", aborting)):
         _commit_in_transaction(node, group, 0, 1000, producer)
         append(node, 0, a_marker(producer, commit=producer is committing))
-        node.broker.coordinators.marker_written(
-            TopicPartition(OFFSETS_TOPIC, 0), producer, producer is committing
+        end = node.replica(OFFSETS_TOPIC).opened().end_offset
+        node.broker.coordinators.marker_committed(
+            TopicPartition(OFFSETS_TOPIC, 0), producer, producer is committing, end
         )
     for at in range(60, 120):
         commit(node, a_commit("g2", "orders", (0, at), (1, at)))
@@ -513,4 +512,4 @@ def test_a_new_leader_epoch_reads_the_log_anew_under_that_epoch() -> None:
     restarted(node)
 
     after = node.broker.coordinators.group_shard("g").machine.coordinator_epoch
-    assert after == before + 1 == node.replica(OFFSETS_TOPIC, partition_for("g", 50)).leader_epoch
+    assert before < after == node.replica(OFFSETS_TOPIC, partition_for("g", 50)).leader_epoch

@@ -121,6 +121,34 @@ def test_a_batch_that_is_never_committed_answers_with_the_error() -> None:
     assert replies == [error]
 
 
+def test_what_rests_on_a_batch_that_is_never_committed_is_not_heard_either() -> None:
+    machine, _, journal = a_machine()
+    journal.holds = True
+    replies: Replies[str] = Replies()
+    machine.run(lambda: Decision((a_record(0, 5),), "written"), replies.append)
+    machine.run(lambda: Decision((), "read"), replies.append)
+
+    error = StorageError("fsync failed")
+    journal.settle(error)
+
+    assert replies == [error, error]
+
+
+def test_a_lead_that_is_lost_before_a_commit_ends_the_machine_and_sends_all_who_wait_elsewhere() -> None:
+    machine, _, journal = a_machine()
+    journal.holds = True
+    replies: Replies[str] = Replies()
+    machine.run(lambda: Decision((a_record(0, 5),), "written"), replies.append)
+    machine.run(lambda: Decision((), "read"), replies.append)
+
+    journal.settle(Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "led elsewhere"))
+    machine.run(lambda: Decision((), "read later"), replies.append)
+
+    codes = [reply.code for reply in replies if isinstance(reply, Refused)]
+    assert codes == [ErrorCode.NOT_COORDINATOR] * 3
+    assert machine.phase is Phase.CLOSED
+
+
 def test_replay_makes_the_same_state_as_the_decisions_did() -> None:
     machine, state, journal = a_machine()
     ignore: Replies[None] = Replies()

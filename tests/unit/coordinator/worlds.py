@@ -16,7 +16,7 @@ from everlog.sim.alarm import SimAlarm
 from everlog.sim.chance import SimRandom
 from everlog.sim.clock import SimClock
 
-Committed = Callable[[StorageError | None], None]
+Committed = Callable[[Refused | StorageError | None], None]
 R = TypeVar("R")
 
 
@@ -55,7 +55,7 @@ class MemoryJournal:
         else:
             done(None)
 
-    def settle(self, error: StorageError | None = None) -> None:
+    def settle(self, error: Refused | StorageError | None = None) -> None:
         """Commit all that waits, or fail it."""
         waiting, self._waiting = self._waiting, []
         for _, done in waiting:
