@@ -67,8 +67,6 @@ class Controller:
         self._pending: deque[_Pending] = deque()
         self.on_active: Callable[[], None] = lambda: None
         """Told when this controller has begun to serve, the cluster's first records in place."""
-        self.on_stood_down: Callable[[], None] = lambda: None
-        """Told when it serves no more."""
 
     @property
     def image(self) -> ClusterImage:
@@ -101,7 +99,6 @@ class Controller:
         refusal = _not_controller()
         for pending in given_up:
             pending.done(refusal)
-        self.on_stood_down()
 
     def committed(self, high_watermark: Offset) -> None:
         """All below is committed, and the keeper has published it."""

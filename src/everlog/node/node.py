@@ -230,6 +230,8 @@ class Node:
         """This node leads the quorum."""
         assert self.controller is not None, epoch
         self.controller.activated(epoch)
+        # What this node wants of the controller has waited for one.
+        self.channel.tick(self._world.clock.now())
 
     def stood_down(self) -> None:
         """It leads no more."""

@@ -14,7 +14,7 @@ from everlog.edge.chance import SystemRandom
 from everlog.edge.clock import SystemClock
 from everlog.edge.descriptors import limit_open_files
 from everlog.edge.disk import RealFiles
-from everlog.edge.links import TcpLinks
+from everlog.edge.links import RealLinks
 from everlog.edge.lock import DirectoryLock
 from everlog.edge.server import Limits, Server
 from everlog.log.directory import make_dir_durably
@@ -145,7 +145,7 @@ class _Process:
             make_dir_durably(files, directory)
         locks = [DirectoryLock(directory) for directory in settings.log_dirs]
         try:
-            links = TcpLinks(self._loop)
+            links = RealLinks(self._loop)
             node = Node(settings, files, clock, SystemRandom(), aside, alarm, links)
             server = Server(self._loop, clock, _limits(settings), node.open_session, node.settle)
             node.on_settings_changed = lambda changed: server.change_limits(_limits(changed))

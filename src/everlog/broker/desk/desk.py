@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from functools import partial
 
 from everlog.broker.desk import dispatch
+from everlog.broker.direct_exchange import DirectExchange
 from everlog.broker.exchange import Exchange
 from everlog.broker.session import Session
 from everlog.controller import Controller
 from everlog.controller.brokers import FenceBroker
+from everlog.controller.decisions import More
 from everlog.controller.heartbeats import Heartbeats
 from everlog.metadata.image import BrokerImage, ClusterImage
 from everlog.model.errors import Refused, StorageError
@@ -20,6 +22,7 @@ from everlog.peers.peers import Peers
 from everlog.ports.alarm import Alarm
 from everlog.ports.clock import Clock
 from everlog.raft.member import QuorumMember
+from everlog.wire.message import Message
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +59,6 @@ class Desk:
         self._beats: dict[Session, tuple[BrokerId, int]] = {}
         """The connections that brokers beat on, with the broker's number and epoch."""
         controller.on_active = self._activated
-        controller.on_stood_down = self._stood_down
 
     @property
     def image(self) -> ClusterImage:
@@ -67,13 +69,17 @@ class Desk:
         """Hand one request to its handler; ProtocolError if it cannot be read or is not served."""
         dispatch.dispatch(self, api_key, exchange, frame)
 
+    def serve(self, request: Message, exchange: Exchange) -> None:
+        """Hand over a request that is decoded already, as one of this very node is."""
+        assert request.KEY is not None, request
+        dispatch.handler(request.KEY)(self, request, exchange)
+
     # --- brokers that come and go
 
     def heard(self, broker: BrokerId, epoch: int, exchange: Exchange) -> None:
-        """A broker has sent its heartbeat on the connection of this exchange."""
-        self.heartbeats.touched(broker, epoch, self.clock.now())
+        """A broker beats on the connection of this exchange."""
         self._ring()
-        if isinstance(exchange.session, Session):
+        if not isinstance(exchange, DirectExchange):
             self._beats[exchange.session] = (broker, epoch)
 
     def session_closed(self, session: Session) -> None:
@@ -95,16 +101,11 @@ class Desk:
 
     def _activated(self) -> None:
         now = self.clock.now()
-        self.heartbeats.begin(
-            {broker.id: broker.epoch for broker in self.image.brokers.values() if not broker.fenced}, now
-        )
+        self.heartbeats.begin(self.image.brokers.values(), now)
         self._ring()
         for broker in list(self.image.brokers.values()):
             if not broker.fenced and broker.id != self.node_id:
                 self._look_for(broker)
-
-    def _stood_down(self) -> None:
-        self.heartbeats.forget_all()
 
     def _look_for(self, broker: BrokerImage) -> None:
         endpoint = broker.endpoint(self.settings.inter_broker_listener) or next(iter(broker.endpoints), None)
@@ -119,9 +120,13 @@ class Desk:
             self._fence(broker.id, broker.epoch)
 
     def _fence(self, broker: BrokerId, epoch: int) -> None:
-        def done(reply: Refused | StorageError | None) -> None:
-            if reply is not None:
+        def done(reply: More | Refused | StorageError | None) -> None:
+            if isinstance(reply, More):
+                self._fence(broker, epoch)
+            elif reply is not None:
                 _log.info("broker %d is not fenced: %s", broker, reply)
+            else:
+                self.heartbeats.forget(broker)
 
         self.controller.submit(FenceBroker(broker, epoch), done)
 
