@@ -5,17 +5,19 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from everlog.broker import dispatch
+from everlog.broker.broker_peers import BrokerPeers
 from everlog.broker.cleaner import Cleaner
 from everlog.broker.coordinators import Coordinators
 from everlog.broker.exchange import Exchange
 from everlog.broker.fetch_sessions import FetchSessions
 from everlog.broker.group_commit import GroupCommit
 from everlog.broker.housekeeping import Housekeeping
+from everlog.broker.membership import Membership, NodeWorld
 from everlog.broker.parked import ParkingLot
+from everlog.broker.producer_id_blocks import producer_id_blocks
 from everlog.broker.replicas import Replica, Replicas
 from everlog.broker.session import Session
 from everlog.broker.topic_settings import min_insync_replicas, topic_log_settings
-from everlog.broker.membership import Membership, NodeWorld
 from everlog.controller.producer_ids import ProducerIdPool
 from everlog.log.directory import LogDirectory
 from everlog.log.partition import PartitionLog
@@ -62,7 +64,11 @@ class Broker:
         """The way to the active controller."""
         self.desk = member.desk
         """The controller of the same node, if it has one."""
-        self.peers = member.peers
+        self.controller = None if member.desk is None else member.desk.controller
+        self._others = BrokerPeers(member.peers, settings.inter_broker_listener)
+        self._others.image_changed(member.image)
+        self.peer = self._others.peer
+        """Finds another broker by its number."""
         self.clock = clock
         self.random = random
         self.alarm = alarm
@@ -78,7 +84,7 @@ class Broker:
         self.group_commit = GroupCommit(aside, clock, alarm)
         self.fetch_sessions = FetchSessions(settings[keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], random)
         self.fetch_max_bytes = settings[keys.FETCH_MAX_BYTES]
-        self.producer_ids = ProducerIdPool(self.channel, settings.node_id, self.epoch)
+        self.producer_ids = ProducerIdPool(producer_id_blocks(self))
         self.files = world.files
         self.directories = directories
         self.housekeeping = Housekeeping(self, aside)
@@ -146,6 +152,8 @@ class Broker:
     def image_changed(self, image: ClusterImage, changes: Changes) -> None:
         """Follow the cluster, as it is committed now."""
         self.image = image
+        if changes.brokers:
+            self._others.image_changed(image)
         if changes.configs:
             self._reconfigure(changes.configs)
         for topic in changes.deleted:

@@ -34,9 +34,12 @@ def check_writable(broker: "Broker", replica: Replica, epoch: int | None = None)
         )
 
 
-def note_append(broker: "Broker", replica: Replica, size: int) -> None:
+def note_append(broker: "Broker", replica: Replica, size: int, *, wait_for_sync: bool) -> None:
     """Tell those who wait for records of a partition that it has more of them."""
-    if replica.watchers:
+    followed = commitment(broker)
+    if followed is not None:
+        followed.appended(replica, size, wait_for_sync)
+    elif replica.watchers:
         broker.parked.appended(replica, size)
 
 
@@ -46,41 +49,34 @@ def when_committed(broker: "Broker", replica: Replica, end: Offset, done: Done, 
     `synced` is whether it has to be on this broker's disk too. Refused says that the partition leads here no
     more: what was written may be in effect with the next leader, or not.
     """
-    log = replica.opened()
-    if not synced or end <= log.recovery_point:
-        _when_replicated(broker, replica, end, done)
-        return
-
-    epoch = replica.leader_epoch
-
-    def on_disk(durable: bool) -> None:
-        if not durable:
-            done(StorageError(f"{replica.name} cannot be synced"))
-        elif replica.leader_epoch != epoch:
-            # What lies below `end` now may be another leader's, even where this broker leads again.
-            done(_led_elsewhere(replica, end))
-        else:
-            _when_replicated(broker, replica, end, done)
-
-    broker.group_commit.wait(log, end, log.sync_due_at, on_disk)
-
-
-def _when_replicated(broker: "Broker", replica: Replica, end: Offset, done: Done) -> None:
     followed = commitment(broker)
     if followed is None:
-        done(None)
+        _when_on_disk(broker, replica, end, done, synced=synced)
         return
 
     def reached(code: ErrorCode) -> None:
         if code in _COMMITTED:
             done(None)
+        elif code is ErrorCode.KAFKA_STORAGE_ERROR:
+            done(_not_synced(replica))
         else:
-            done(_led_elsewhere(replica, end))
+            done(Refused(code, f"{replica.name} stopped leading here before {end} was committed"))
 
     followed.when_committed(replica, end, reached)
 
 
-def _led_elsewhere(replica: Replica, end: Offset) -> Refused:
-    return Refused(
-        ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica.name} stopped leading here before {end} was committed"
-    )
+def _when_on_disk(broker: "Broker", replica: Replica, end: Offset, done: Done, *, synced: bool) -> None:
+    """What a broker alone has written is committed, once it is synced where that is asked for."""
+    log = replica.opened()
+    if not synced or end <= log.recovery_point:
+        done(None)
+        return
+
+    def on_disk(durable: bool) -> None:
+        done(None if durable else _not_synced(replica))
+
+    broker.group_commit.wait(log, end, log.sync_due_at, on_disk)
+
+
+def _not_synced(replica: Replica) -> StorageError:
+    return StorageError(f"{replica.name} cannot be synced")

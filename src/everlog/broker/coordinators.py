@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from everlog.broker.internal_topics import InternalTopics
 from everlog.broker.markers import MarkerWriter
 from everlog.broker.shard_set import ShardSet
+from everlog.broker.txn_questions import TxnQuestions
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.partitions import OFFSETS_TOPIC, TXN_TOPIC
 from everlog.coordinator.shards import ShardWorld
@@ -31,6 +32,7 @@ class Coordinators:
         self.internal_topics = InternalTopics(broker)
         self.groups: ShardSet[GroupShard] = ShardSet(broker, OFFSETS_TOPIC, self._make_group_shard)
         self.markers = MarkerWriter(broker)
+        self.questions = TxnQuestions(broker)
         self.txns: ShardSet[TxnShard] = ShardSet(broker, TXN_TOPIC, self._make_txn_shard)
 
     # Both are imported when the first is made: a broker serves records before anyone asks for a group.
@@ -71,12 +73,14 @@ class Coordinators:
 
     def image_changed(self, changes: Changes) -> None:
         """Follow another cluster image."""
+        self.markers.image_changed()
         self.txns.image_changed(changes)
         self.groups.image_changed(changes)
 
     def tick(self, now: Instant) -> None:
         """Read on where logs are being read, and do what is due."""
         loading = [shards.load_some() for shards in (self.txns, self.groups)]
+        self.questions.tick(now)
         self.txns.tick(now)
         self.groups.tick(now)
         if any(loading):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from everlog.broker.desk.dispatch import COMMANDS
 from everlog.broker.exchange import Exchange
-from everlog.broker.forwarding import forward
 from everlog.broker.handlers import fetch, produce
 from everlog.model.errors import ProtocolError
 from everlog.wire.apis import APIS, ApiKey
@@ -100,11 +99,10 @@ def dispatch(
             at = _after_tags(frame, at)
         fetch.handle(broker, hot_fetch.read_fetch(frame, at, version), exchange)
     elif api_key in COMMANDS:
-        desk = broker.desk
-        if desk is not None and desk.controller.is_active:
-            desk.dispatch(api_key, exchange, frame, after_client_id)
-        else:
-            forward(broker, api_key, exchange, frame)
+        # Most starts come to serve before anybody commands something.
+        from everlog.broker.forwarding import forward
+
+        forward(broker, api_key, exchange, frame)
     else:
         header = read_request_header(frame)
         exchange.client_id = header.client_id

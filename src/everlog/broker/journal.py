@@ -55,7 +55,7 @@ class ReplicaJournal:
         end = Offset(appended.last_offset + 1)
         if appended.wait_for_sync:
             self._synced_at = end
-        note_append(broker, replica, batch.size)
+        note_append(broker, replica, batch.size, wait_for_sync=appended.wait_for_sync)
         return end
 
     def _codec(self) -> Codec:

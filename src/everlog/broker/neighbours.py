@@ -5,7 +5,7 @@ controller decides.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from everlog.metadata.image import PartitionImage
 from everlog.model.errors import ErrorCode, Refused
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from everlog.broker.broker import Broker
     from everlog.broker.replicas import Replica
 
-R = TypeVar("R", bound=Message)
+REQUEST_TIMEOUT_MS = 30_000
+"""How long another broker may take to answer, as in Kafka."""
 
 
 class Channel(Protocol):
@@ -41,6 +42,10 @@ class Neighbour(Protocol):
 class Commitment(Protocol):
     """What followers have of the partitions that lead here."""
 
+    def appended(self, replica: "Replica", size: int, wait_for_sync: bool = False) -> None:
+        """Take in that a partition led here has so many bytes more, which may have to be synced."""
+        ...
+
     def when_committed(self, replica: "Replica", end: Offset, done: Callable[[ErrorCode], None]) -> None:
         """Call `done` once the high watermark has reached `end`, or when the partition leads here no more."""
         ...
@@ -58,13 +63,21 @@ def commitment(broker: "Broker") -> Commitment | None:
     return found
 
 
-def neighbour(broker: "Broker", broker_id: int) -> Neighbour | None:
-    """A broker that may be asked; None if it is not there, or not alive."""
+def neighbour(broker: "Broker", broker_id: int, lane: str) -> Neighbour | None:
+    """A broker that may be asked; None if it is not there, or not alive. Answers come in order in a lane."""
     known = broker.image.brokers.get(BrokerId(broker_id))
-    find: Callable[[BrokerId], Neighbour | None] | None = getattr(broker, "peer", None)
+    find: Callable[[BrokerId, str], Neighbour | None] | None = getattr(broker, "peer", None)
     if find is None or known is None or known.fenced:
         return None
-    return find(known.id)
+    return find(known.id, lane)
+
+
+def told_code(number: int) -> ErrorCode:
+    """What another node answered, as a code; UNKNOWN_SERVER_ERROR for one that this version does not know."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def partition_image(broker: "Broker", partition: TopicPartition) -> PartitionImage | None:
@@ -75,10 +88,22 @@ def partition_image(broker: "Broker", partition: TopicPartition) -> PartitionIma
     return topic.partitions[partition.partition]
 
 
+def leads_here(broker: "Broker", replica: "Replica") -> bool:
+    """Whether a replica leads: the cluster says so, and of this life of the broker, not of an earlier one."""
+    known = partition_image(broker, replica.name)
+    if known is None or known.leader != broker.node_id:
+        return False
+    return commitment(broker) is None or replica.leads
+
+
 def check_led_here(broker: "Broker", replica: "Replica", epoch: int | None = None) -> PartitionImage:
     """Refuse what only the leader may do, where another broker leads or, with an epoch, another epoch is."""
     known = partition_image(broker, replica.name)
-    if known is None or known.leader != broker.node_id or (epoch is not None and known.leader_epoch != epoch):
+    if (
+        known is None
+        or not leads_here(broker, replica)
+        or (epoch is not None and known.leader_epoch != epoch)
+    ):
         raise Refused(
             ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica.name} does not lead on broker {broker.node_id}"
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from everlog.broker.commitment import when_committed
 from everlog.broker.journal import ReplicaJournal
 from everlog.broker.loading import Loading
+from everlog.broker.neighbours import leads_here
 from everlog.broker.replicas import Replica
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.partitions import OFFSETS_TOPIC, TXN_TOPIC, partition_for
@@ -153,7 +154,7 @@ class ShardSet(Generic[S]):
         """Take up what leads here now and was written to, and give up what no longer does."""
         topic = self._image()
         for index, slot in list(self._slots.items()):
-            if topic is None or not self._leads(topic, index) or self._replica(index) is not slot.replica:
+            if topic is None or not self._leads(index) or self._replica(index) is not slot.replica:
                 self._give_up(index)
             elif topic.partitions[index].leader_epoch != slot.epoch:
                 self._give_up(index)
@@ -162,12 +163,22 @@ class ShardSet(Generic[S]):
             return
         for index in range(len(topic.partitions)):
             replica = self._replica(index)
-            if index not in self._slots and replica is not None and self._was_written(replica):
+            if (
+                index not in self._slots
+                and replica is not None
+                and leads_here(self._broker, replica)
+                and self._was_written(replica)
+            ):
                 self._open(index)
 
     def image_changed(self, changes: Changes) -> None:
         """Follow the partitions' leaders, and tell the shards."""
-        if self.topic in changes.topics or any(topic.name == self.topic for topic in changes.deleted):
+        if (
+            self.topic in changes.topics
+            or any(topic.name == self.topic for topic in changes.deleted)
+            # What led here in an earlier life of this broker leads again once the new one is registered.
+            or self._broker.node_id in changes.brokers
+        ):
             self.reconcile()
         for _, shard in self.serving():
             shard.image_changed(changes)
@@ -178,8 +189,9 @@ class ShardSet(Generic[S]):
     def _replica(self, index: int) -> Replica | None:
         return self._broker.replicas.get(self.topic, index)
 
-    def _leads(self, topic: TopicImage, index: int) -> bool:
-        return index < len(topic.partitions) and topic.partitions[index].leader == self._broker.node_id
+    def _leads(self, index: int) -> bool:
+        replica = self._replica(index)
+        return replica is not None and leads_here(self._broker, replica)
 
     def _was_written(self, replica: Replica) -> bool:
         return any(replica.name in directory for directory in self._broker.directories)
@@ -187,7 +199,7 @@ class ShardSet(Generic[S]):
     def _open(self, index: int) -> _Slot[S] | None:
         """Begin to coordinate a partition; None if it does not lead here."""
         topic, replica = self._image(), self._replica(index)
-        if topic is None or replica is None or not self._leads(topic, index):
+        if topic is None or replica is None or not leads_here(self._broker, replica):
             return None
         slot: _Slot[S] = _Slot(self._broker, replica, topic.partitions[index].leader_epoch)
         self._slots[index] = slot

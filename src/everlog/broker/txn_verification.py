@@ -1,14 +1,17 @@
 """Whether a write belongs to an ongoing transaction: asked of the coordinator before the append (KIP-890).
 
-Clients of transaction version 1 add a partition before they write to it, so the coordinator is only asked
-whether they did. From version 2 on (Produce 12, TxnOffsetCommit 5) the write itself adds the partition.
-A partition in which the transaction is open already asks nobody.
+The coordinator is this broker or another one; both answer the same. Clients of transaction version 1 add a
+partition before they write to it, so it is only asked whether they did. From version 2 on (Produce 12,
+TxnOffsetCommit 5) the write itself adds the partition. A partition in which the transaction is open already
+asks nobody.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from everlog.broker.exchange import Exchange
+from everlog.broker.neighbours import leads_here
+from everlog.broker.txn_questions import Answer, Wanted, coordinator_elsewhere
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.txn.joining import AddPartitions
 from everlog.log.verification import Verification
@@ -34,6 +37,10 @@ _PASSING = frozenset(
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NETWORK_EXCEPTION,
+        # We lead the partition: a coordinator that does not know of it has yet to hear of it.
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
     }
 )
 
@@ -66,11 +73,11 @@ def hold(
         several = Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the batches have several producers")
         _answer(questions, several)
         return False
-    wanted = _Wanted(transactional_id, producer, frozenset(question.partition for question in questions))
+    wanted = Wanted(transactional_id, producer, frozenset(question.partition for question in questions))
     held: ProduceData | None = None
     answered = False
 
-    def done(results: dict[TopicPartition, ErrorCode] | Refused) -> None:
+    def done(results: Answer) -> None:
         nonlocal answered
         answered = True
         _answer(questions, results)
@@ -97,10 +104,19 @@ def verify_offsets(
 
     The append must follow in `done` itself, so that no marker can come between the two.
     """
-    wanted = _Wanted(transactional_id, producer, frozenset({partition}))
+    wanted = Wanted(transactional_id, producer, frozenset({partition}))
+    markers = broker.coordinators.markers
+    watch = markers.watch(partition, producer, epoch_bump=api_version >= _OFFSETS_FIRST_ADDING)
 
-    def answered(results: dict[TopicPartition, ErrorCode] | Refused) -> None:
-        done(_refusal(results, partition))
+    def answered(results: Answer) -> None:
+        markers.unwatch(watch)
+        refusal = _refusal(results, partition)
+        if refusal is None and watch.has_ended:
+            # The coordinator has ended the transaction since it said yes, and its marker overtook the answer.
+            refusal = Refused(
+                ErrorCode.INVALID_TXN_STATE, f"the transaction of {transactional_id!r} is over in {partition}"
+            )
+        done(refusal)
 
     _ask(
         broker,
@@ -111,16 +127,10 @@ def verify_offsets(
     )
 
 
-class _Wanted(NamedTuple):
-    transactional_id: str
-    producer: ProducerStamp
-    partitions: frozenset[TopicPartition]
-
-
 def _ask(
     broker: "Broker",
-    wanted: _Wanted,
-    done: Callable[[dict[TopicPartition, ErrorCode] | Refused], None],
+    wanted: Wanted,
+    done: Callable[[Answer], None],
     *,
     adds: bool,
     abortable: bool,
@@ -132,6 +142,10 @@ def _ask(
     try:
         if not wanted.transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+        coordinator = coordinator_elsewhere(broker, wanted.transactional_id)
+        if coordinator is not None:
+            _ask_elsewhere(broker, coordinator, wanted, done, adds=adds, abortable=abortable)
+            return
         shard = broker.coordinators.txn_shard(wanted.transactional_id)
         if not adds:
             done(
@@ -158,6 +172,35 @@ def _ask(
     )
 
 
+def _ask_elsewhere(
+    broker: "Broker",
+    coordinator: int,
+    wanted: Wanted,
+    done: Callable[[Answer], None],
+    *,
+    adds: bool,
+    abortable: bool,
+) -> None:
+    def answered(results: Answer) -> None:
+        if isinstance(results, Refused):
+            done(_translated(results, adds))
+        else:
+            done({one: _told(code, adds, abortable) for one, code in results.items()})
+
+    questions = broker.coordinators.questions
+    if adds:
+        questions.add(coordinator, wanted, answered)
+    else:
+        questions.verify(coordinator, wanted, answered)
+
+
+def _told(code: ErrorCode, adds: bool, abortable: bool) -> ErrorCode:
+    """What a coordinator elsewhere says of a partition, as the one here would have put it."""
+    if code is ErrorCode.NONE or code is ErrorCode.TRANSACTION_ABORTABLE:
+        return _for_producer(code, abortable)
+    return _translated(Refused(code, ""), adds).code
+
+
 def _questions(broker: "Broker", request: ProduceData, *, epoch_bump: bool) -> list[_Question]:
     """The partitions that a coordinator has to be asked about; what cannot be read is left to the append."""
     found: list[_Question] = []
@@ -166,6 +209,8 @@ def _questions(broker: "Broker", request: ProduceData, *, epoch_bump: bool) -> l
         for index, records in partitions:
             replica = broker.replicas.get(topic, index)
             if replica is None or records is None or len(records) < HEADER_BYTES:
+                continue
+            if not leads_here(broker, replica):
                 continue
             batch = BatchView(records)
             if not batch.is_transactional or batch.producer_id < 0:
@@ -181,13 +226,13 @@ def _questions(broker: "Broker", request: ProduceData, *, epoch_bump: bool) -> l
     return found
 
 
-def _answer(questions: list[_Question], results: dict[TopicPartition, ErrorCode] | Refused) -> None:
+def _answer(questions: list[_Question], results: Answer) -> None:
     for question in questions:
         refusal = _refusal(results, question.partition)
         question.asked.answered(refusal)
 
 
-def _refusal(results: dict[TopicPartition, ErrorCode] | Refused, partition: TopicPartition) -> Refused | None:
+def _refusal(results: Answer, partition: TopicPartition) -> Refused | None:
     if isinstance(results, Refused):
         return results
     code = results[partition]

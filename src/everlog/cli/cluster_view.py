@@ -1,5 +1,6 @@
 """`everlog cluster describe`."""
 
+from everlog.cli.cluster_facts import describe_brokers, directories
 from everlog.cli.command import command
 from everlog.cli.connect import open_admin
 from everlog.cli.options import bootstrap_option
@@ -18,9 +19,9 @@ $ everlog cluster describe -b broker-1:9092,broker-2:9092 --json
 def describe(*, bootstrap: str, timeout: float) -> Report:
     """Show the cluster's id, its brokers and the directories they keep their logs in."""
     with open_admin(bootstrap, timeout) as admin:
-        described = admin.describe_cluster()
+        described = describe_brokers(admin)
         topics = list(admin.describe_topics().values())
-        log_dirs = admin.describe_log_dirs()
+        log_dirs, unreachable = directories(admin, described)
     partitions = [partition for topic in topics for partition in topic.partitions.values()]
     under_replicated = sum(len(partition.isr) < len(partition.replicas) for partition in partitions)
     leaderless = sum(partition.leader < 0 for partition in partitions)
@@ -37,6 +38,7 @@ def describe(*, bootstrap: str, timeout: float) -> Report:
                 "host": broker.host,
                 "port": broker.port,
                 "rack": broker.rack,
+                "fenced": broker.node_id in described.fenced,
                 "leads": sum(partition.leader == broker.node_id for partition in partitions),
                 "log_dirs": [_log_dir_shape(entry) for entry in log_dirs if entry.broker == broker.node_id],
             }
@@ -58,6 +60,7 @@ def describe(*, bootstrap: str, timeout: float) -> Report:
             broker.node_id,
             broker.address,
             broker.rack,
+            "fenced" if broker.node_id in described.fenced else "serves",
             sum(partition.leader == broker.node_id for partition in partitions),
             ", ".join(entry.path for entry in log_dirs if entry.broker == broker.node_id),
             size_text(
@@ -70,8 +73,9 @@ def describe(*, bootstrap: str, timeout: float) -> Report:
         )
         for broker in described.brokers
     ]
-    header = ("BROKER", "ADDRESS", "RACK", "LEADS", "LOG DIRECTORIES", "SIZE")
+    header = ("BROKER", "ADDRESS", "RACK", "STATE", "LEADS", "LOG DIRECTORIES", "SIZE")
     errors = [str(entry.error) for entry in log_dirs if entry.error is not None]
+    errors += [f"broker {broker} does not tell its directories: {why}" for broker, why in unreachable.items()]
     return Report(data, [facts, Table(header, rows)], errors)
 
 

@@ -1,22 +1,32 @@
-"""Brokers: how one joins the cluster, and when it may lead."""
+"""Brokers: how one joins the cluster, when it may lead, and how it leaves (R5-R7, KIP-631, KIP-841, KIP-966).
 
-from collections.abc import Iterator
+A broker that is fenced, or on its way out, leads nothing and is in no ISR. Records that take it out of there
+come before, or with, the one that fences it, so that this holds after each decision.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from everlog.controller.decisions import Decision, Standing
-from everlog.metadata.delta import UNFENCE
+from everlog.controller.decisions import Decision, More, Standing
+from everlog.controller.elections import Circumstances, with_leader_wanted, without
+from everlog.controller.partition_changes import CHANGES_PER_DECISION, Rules, changed_partitions
+from everlog.metadata.delta import FENCE, UNFENCE, registered
 from everlog.metadata.features import SUPPORTED_FEATURES
-from everlog.metadata.image import BrokerImage, ClusterImage, Endpoint
+from everlog.metadata.image import NO_LEADER, BrokerImage, ClusterImage, Endpoint, PartitionImage
 from everlog.model.errors import ErrorCode, Refused
-from everlog.model.ids import BrokerId, Uuid
+from everlog.model.ids import BrokerId, Uuid, uuid_text
 from everlog.wire.message import Message
 from everlog.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from everlog.wire.messages.feature_level_record import FeatureLevelRecord
-from everlog.wire.messages.partition_change_record import PartitionChangeRecord
 from everlog.wire.messages.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+from everlog.wire.messages.unregister_broker_record import UnregisterBrokerRecord
 
 NOT_CLEAN = -1
 """The previous broker epoch of a broker that did not stop cleanly, or never ran."""
+
+_RESERVED_DIRECTORIES: Final = 100
+"""Ids below this number stand for no directory: unassigned, lost, and what may come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +47,9 @@ class InitializeCluster:
 class RegisterBroker:
     """A broker's process has started; the reply is its broker epoch.
 
-    It is fenced until `UnfenceBroker`. One that did not stop cleanly may have lost records that nobody
-    had synced, so what it led alone gets a new leader epoch: consumers that had read them can tell.
+    It is fenced until `UnfenceBroker`, and so leaves every ISR. One that did not stop cleanly may have lost
+    records that nobody had synced: it is eligible nowhere either, and what it was in sync with gets a new
+    leader epoch. The same process may register again, to be told its epoch or to change what it said.
     """
 
     broker: BrokerId
@@ -48,11 +59,39 @@ class RegisterBroker:
     rack: str | None = None
     previous_epoch: int = NOT_CLEAN
     """The broker epoch under which it last stopped cleanly."""
+    features: Mapping[str, tuple[int, int]] | None = None
+    """The lowest and highest level that it can work at of each; None says those of this version."""
+    beating: bool = False
+    """Whether a process with this number is known to be alive."""
 
     def decide(self, standing: Standing) -> Decision[int]:
-        """Register it under the offset of its registration."""
-        epoch = standing.next_offset
-        record = RegisterBrokerRecord(
+        """Register it under the offset of its registration; Refused where it cannot be one of us."""
+        image = standing.image
+        known = image.brokers.get(self.broker)
+        if known is not None and known.incarnation == self.incarnation:
+            return self._amended(known, image)
+        if known is not None and self.beating and not known.fenced:
+            raise Refused(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                f"broker {self.broker} is registered and alive with incarnation "
+                f"{uuid_text(known.incarnation)}, so that {uuid_text(self.incarnation)} cannot be the same",
+            )
+        self._check(image)
+        epoch = int(standing.next_offset)
+        record = self._record(epoch, fenced=True, in_controlled_shutdown=False)
+        clean = known is not None and known.epoch == self.previous_epoch
+        return Decision((record, *_out_of_sync(standing, self.broker, clean=clean)), epoch)
+
+    def _amended(self, known: BrokerImage, image: ClusterImage) -> Decision[int]:
+        self._check(image)
+        record = self._record(
+            known.epoch, fenced=known.fenced, in_controlled_shutdown=known.in_controlled_shutdown
+        )
+        return Decision(() if registered(record) == known else (record,), known.epoch)
+
+    def _record(self, epoch: int, *, fenced: bool, in_controlled_shutdown: bool) -> RegisterBrokerRecord:
+        features = SUPPORTED_FEATURES if self.features is None else self.features
+        return RegisterBrokerRecord(
             broker_id=self.broker,
             incarnation_id=self.incarnation,
             broker_epoch=epoch,
@@ -64,17 +103,41 @@ class RegisterBroker:
             ],
             features=[
                 BrokerFeature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+                for name, (lowest, highest) in features.items()
             ],
             rack=self.rack,
-            fenced=True,
+            fenced=fenced,
+            in_controlled_shutdown=in_controlled_shutdown,
             log_dirs=list(self.directories),
         )
-        known = standing.image.brokers.get(self.broker)
-        records: list[Message] = [record]
-        if known is not None and known.epoch != self.previous_epoch:
-            records.extend(_led_anew(standing.image, self.broker))
-        return Decision(tuple(records), epoch)
+
+    def _check(self, image: ClusterImage) -> None:
+        if not self.directories:
+            raise _invalid(f"broker {self.broker} names no log directory, expected one at least")
+        if len(set(self.directories)) != len(self.directories):
+            raise _invalid(f"broker {self.broker} names a log directory twice")
+        if not self.endpoints:
+            raise _invalid(f"broker {self.broker} names no listener, expected one at least")
+        taken = {one: other.id for other in image.brokers.values() for one in other.directories}
+        for directory in self.directories:
+            if int.from_bytes(directory, "big") < _RESERVED_DIRECTORIES:
+                raise _invalid(
+                    f"broker {self.broker} names the reserved log directory {uuid_text(directory)}"
+                )
+            if taken.get(directory, self.broker) != self.broker:
+                raise _invalid(
+                    f"broker {self.broker} names log directory {uuid_text(directory)}, "
+                    f"which is broker {taken[directory]}'s"
+                )
+        features = SUPPORTED_FEATURES if self.features is None else self.features
+        for name, level in image.features.items():
+            lowest, highest = features.get(name, (0, 0))
+            if not lowest <= level <= highest:
+                raise Refused(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"the cluster is at level {level} of {name}, expected broker {self.broker} to support "
+                    f"it, not {lowest} to {highest}",
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +148,55 @@ class UnfenceBroker:
     epoch: int
 
     def decide(self, standing: Standing) -> Decision[None]:
-        """Take the fence down; Refused for a broker of another life."""
+        """Take the fence down and let it lead what nobody leads; Refused for a broker of another life."""
         known = registration(standing.image, self.broker, self.epoch)
-        if not known.fenced:
+        return Decision(tuple(unfenced(standing, known)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class FenceBroker:
+    """A broker is silent or gone: others lead what it led, and it is in sync with nothing.
+
+    The reply is `MORE` while it is in sync with more partitions than one decision may change: then it is not
+    fenced yet and the same is to be asked again. Should the controller change meanwhile, the next one finds a
+    broker that does not beat, and fences it.
+    """
+
+    broker: BrokerId
+    epoch: int
+    limit: int = CHANGES_PER_DECISION
+
+    def decide(self, standing: Standing) -> Decision[More | None]:
+        """Fence it; Refused for a broker of another life, nothing for one that is fenced."""
+        known = registration(standing.image, self.broker, self.epoch)
+        if known.fenced:
             return Decision((), None)
-        change = BrokerRegistrationChangeRecord(
-            broker_id=self.broker, broker_epoch=self.epoch, fenced=UNFENCE
-        )
-        return Decision((change,), None)
+        records, whole = taken_out(standing, self.broker, self.limit)
+        if not whole:
+            return Decision(tuple(records), More())
+        return Decision((*records, _fencing(known)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBroker:
+    """Forget a broker that will not come back; partitions that it is to hold keep it among their replicas."""
+
+    broker: BrokerId
+
+    def decide(self, standing: Standing) -> Decision[None]:
+        """Forget it; Refused if it is not known, or not fenced: a live one would come back at once."""
+        known = standing.image.brokers.get(self.broker)
+        if known is None:
+            raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {self.broker} is not registered")
+        if not known.fenced:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                f"broker {self.broker} is alive, expected one that has stopped: stop it first",
+            )
+        # Whoever comes under this number later may have another disk: it is eligible for nothing.
+        records = _out_of_sync(standing, self.broker, clean=False)
+        gone = UnregisterBrokerRecord(broker_id=self.broker, broker_epoch=known.epoch)
+        return Decision((*records, gone), None)
 
 
 def registration(image: ClusterImage, broker: BrokerId, epoch: int) -> BrokerImage:
@@ -108,8 +212,70 @@ def registration(image: ClusterImage, broker: BrokerId, epoch: int) -> BrokerIma
     return known
 
 
-def _led_anew(image: ClusterImage, broker: BrokerId) -> Iterator[PartitionChangeRecord]:
-    for topic in image.topics.values():
-        for number, partition in enumerate(topic.partitions):
-            if partition.leader == broker:
-                yield PartitionChangeRecord(partition_id=number, topic_id=topic.id, leader=broker)
+def unfenced(standing: Standing, known: BrokerImage) -> list[Message]:
+    """The records that take a broker's fence down; none if there is no fence."""
+    if not known.fenced:
+        return []
+    change = BrokerRegistrationChangeRecord(broker_id=known.id, broker_epoch=known.epoch, fenced=UNFENCE)
+    active = frozenset(broker.id for broker in standing.image.active_brokers())
+    if not known.in_controlled_shutdown:
+        active |= {known.id}
+    led, _ = changed_partitions(
+        standing.image,
+        Rules(standing, active),
+        with_leader_wanted,
+        lambda partition: partition.leader == NO_LEADER,
+        standing.image.partition_count,
+    )
+    return [change, *led]
+
+
+def fenced(standing: Standing, known: BrokerImage) -> list[Message]:
+    """The records that fence a broker, all that it is in sync with included."""
+    records, _ = taken_out(standing, known.id, standing.image.partition_count)
+    return [*records, _fencing(known)]
+
+
+def taken_out(standing: Standing, broker: BrokerId, limit: int) -> tuple[list[Message], bool]:
+    """The records that take a broker out of ISRs, `limit` at most, and whether that is all of them."""
+    gone = (broker,)
+    rules = Rules(standing)
+
+    def change(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
+        return without(partition, gone, circumstances)
+
+    return changed_partitions(standing.image, rules, change, lambda partition: broker in partition.isr, limit)
+
+
+def leads_any(image: ClusterImage, broker: BrokerId) -> bool:
+    """Whether a broker leads a partition."""
+    return any(
+        partition.leader == broker for topic in image.topics.values() for partition in topic.partitions
+    )
+
+
+def _fencing(known: BrokerImage) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(broker_id=known.id, broker_epoch=known.epoch, fenced=FENCE)
+
+
+def _out_of_sync(standing: Standing, broker: BrokerId, *, clean: bool) -> list[Message]:
+    """The records that take a broker out of each ISR, and if it may have lost records, out of each ELR."""
+    if clean:
+        return taken_out(standing, broker, standing.image.partition_count)[0]
+    gone = (broker,)
+
+    def change(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
+        return without(partition, (), circumstances, unclean=gone)
+
+    records, _ = changed_partitions(
+        standing.image,
+        Rules(standing),
+        change,
+        lambda partition: broker in partition.isr or broker in partition.eligible_leaders,
+        standing.image.partition_count,
+    )
+    return records
+
+
+def _invalid(problem: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REGISTRATION, problem)

@@ -39,6 +39,11 @@ class Decision(Generic[R_co]):
     reply: R_co
 
 
+@dataclass(frozen=True, slots=True)
+class More:
+    """The reply to a command that has done a part of its work: ask for the rest with the same command."""
+
+
 class Command(Protocol[R_co]):
     """Something asked of the cluster."""
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from everlog.controller.brokers import registration
-from everlog.controller.controller import Controller
 from everlog.controller.decisions import Decision, Standing
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import BrokerId, ProducerId
@@ -46,12 +45,15 @@ class AllocateProducerIds:
         return Decision((record,), ProducerIdBlock(first, BLOCK_SIZE))
 
 
+Allocate = Callable[[Callable[[ProducerIdBlock | Refused | StorageError], None]], None]
+"""Asks the controller for a block; the callback gets it once it is committed, now or later."""
+
+
 class ProducerIdPool:
     """The ids that a broker has left. The next block is asked for before the last id is gone."""
 
-    def __init__(self, controller: Controller, broker: BrokerId) -> None:
-        self._controller = controller
-        self._broker = broker
+    def __init__(self, allocate: Allocate) -> None:
+        self._allocate = allocate
         self._next = 0
         self._end = 0
         self._following: ProducerIdBlock | None = None
@@ -88,12 +90,9 @@ class ProducerIdPool:
         return True
 
     def _ask(self) -> None:
-        if self._asking:
-            return
-        known = self._controller.image.brokers.get(self._broker)
-        epoch = -1 if known is None else known.epoch
-        self._asking = True
-        self._controller.submit(AllocateProducerIds(self._broker, epoch), self._given)
+        if not self._asking:
+            self._asking = True
+            self._allocate(self._given)
 
     def _given(self, reply: ProducerIdBlock | Refused | StorageError) -> None:
         self._asking = False

@@ -31,7 +31,9 @@ def tell_strangers(replica: Replica, role: Leader) -> None:
     """Say again who leads."""
     role.tell_at = replica.after(replica.timing.fetch_ms // 2)
     for node in strangers(replica, role):
-        replica.out.append(Ask(node, BeginEpoch(replica.me.id, replica.epoch)))
+        voter = replica.voters.key(node)
+        assert voter is not None, (node, replica.voters)
+        replica.out.append(Ask(node, BeginEpoch(replica.me.id, replica.epoch, voter)))
 
 
 def quorum_deadline(replica: Replica, role: Leader) -> Instant:
@@ -68,7 +70,7 @@ def fetch_asked(replica: Replica, token: object, asked: Fetch) -> None:
     if (before := role.parked.pop(node, None)) is not None:
         # It waits for that one no more, but somebody here may.
         replica.out.append(Reply(before.token, FetchReply(replica.epoch, replica.me.id, committed(role))))
-    role.parked[node] = Parked(token, asked, replica.after(replica.timing.long_poll_ms))
+    role.parked[node] = Parked(token, asked, replica.after(min(asked.wait_ms, replica.timing.long_poll_ms)))
     count(replica, role)
     serve_parked(replica, role)
 

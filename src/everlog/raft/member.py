@@ -7,7 +7,7 @@ log is opened anew up to what is known to be durable, and a new core begins as a
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, assert_never
 
@@ -30,9 +30,6 @@ from everlog.raft.voters import VoterSet
 from everlog.records.batch import BatchView
 
 _log = logging.getLogger(__name__)
-
-FETCH_BYTES = 1 << 20
-"""How much of the log one answer brings, but for a single batch that is larger."""
 
 RETRY_MS = 1_000
 """How long a member waits whose disk has failed it again since it began anew."""
@@ -82,9 +79,24 @@ class Transport(Protocol):
         """Ask a node; `done` gets its answer, or None if none will come. It is called once."""
         ...
 
+    def address(self, node: int) -> Address | None:
+        """Where a node listens for the quorum, as far as that is known."""
+        ...
+
+    def learn(self, addresses: Mapping[int, Address]) -> None:
+        """Take in where nodes listen."""
+        ...
+
 
 class NoTransport:
     """For a quorum of one: nobody is asked anything."""
+
+    def address(self, node: int) -> Address | None:
+        """Nobody listens anywhere."""
+        return None
+
+    def learn(self, addresses: Mapping[int, Address]) -> None:
+        """It makes no difference."""
 
     def ask(self, node: int, request: Request, done: Callable[[Answer | None], None]) -> None:
         """Refuse: there is no other node."""
@@ -187,9 +199,11 @@ class QuorumMember:
 
     @property
     def leader_address(self) -> Address | None:
-        """Where the leader listens, if it is known and is another node."""
+        """Where the leader listens, if that is known."""
         leader = self.leader
-        return None if leader is None else self.voters.address(leader)
+        if leader is None:
+            return None
+        return self.voters.address(leader) or self._transport.address(leader)
 
     @property
     def is_active(self) -> bool:
@@ -242,6 +256,10 @@ class QuorumMember:
     def gone(self, node: int) -> None:
         """Take in that a node has closed its connections, as one does whose process has ended."""
         self._hand(events.Gone(node))
+
+    def learn(self, addresses: Mapping[int, Address]) -> None:
+        """Take in where nodes listen for the quorum, as they say themselves."""
+        self._transport.learn(addresses)
 
     def asked(self, request: Request, done: Callable[[Answer], None]) -> None:
         """Take in what another member asks; `done` gets the answer, now or later, once."""
@@ -405,7 +423,7 @@ class QuorumMember:
             and answer.diverging is None
         ):
             try:
-                answer = replace(answer, batches=self._log.read(request.offset, FETCH_BYTES))
+                answer = replace(answer, batches=self._log.read(request.offset, request.max_bytes))
             except (StorageError, CorruptDataError) as error:
                 _log.error("the metadata log cannot be read at %d: %s", request.offset, error)
                 answer = replace(answer, error=ErrorCode.KAFKA_STORAGE_ERROR)

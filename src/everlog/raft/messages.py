@@ -12,6 +12,9 @@ from everlog.model.ids import NO_UUID, Offset, Uuid
 NOTHING = Offset(0)
 """A high watermark that says nothing."""
 
+LONG_POLL_MS = 500
+FETCH_BYTES = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaKey:
@@ -54,6 +57,8 @@ class BeginEpoch:
 
     leader: int
     epoch: int
+    voter: ReplicaKey
+    """Whom it tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,10 @@ class Fetch:
     """Of the entry before `offset`, -1 if there is none."""
     high_watermark: Offset
     """What the replica knows to be committed; a leader that knows of more answers at once."""
+    wait_ms: int = LONG_POLL_MS
+    """How long to wait at most for something new."""
+    max_bytes: int = FETCH_BYTES
+    """How much the answer may bring, but for a single batch that is larger."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Protocol
 from everlog.model.ids import NO_UUID, Instant, Offset
 from everlog.ports.random import Random
 from everlog.raft.events import Commit, Effect, StoreState, Sync
-from everlog.raft.messages import Fetch, ReplicaKey
+from everlog.raft.messages import LONG_POLL_MS, Fetch, ReplicaKey
 from everlog.raft.roles import Follower, Leader, Role, Unattached
 from everlog.raft.store import QuorumState
 from everlog.raft.voters import VoterSet
@@ -71,7 +71,7 @@ class Timing:
     """`controller.quorum.fetch.timeout.ms`"""
     retry_ms: int = 20
     """`controller.quorum.retry.backoff.ms`"""
-    long_poll_ms: int = 500
+    long_poll_ms: int = LONG_POLL_MS
     """How long a fetch waits for something new."""
 
 

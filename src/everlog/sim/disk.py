@@ -58,6 +58,11 @@ class SimFiles:
         found._fill(found._root, self._root, names, chance, loss)
         return found
 
+    @property
+    def used_bytes(self) -> int:
+        """How many bytes all files have together."""
+        return self._used_bytes
+
     def flip_bit(self, path: str, position: int, bit: int) -> None:
         """Let one bit of a file rot, on the disk and in all that is read from now on."""
         inode = self._inode(path)

@@ -92,8 +92,8 @@ class Mesh:
         self.scheduler = scheduler
         self.weather = Weather()
         """Of all routes that have none of their own."""
-        self.trace: Callable[[str, bytes], None] | None = None
-        """Called with a route's name and each frame that arrives over it."""
+        self.trace: Callable[[str, bytes, bool], None] | None = None
+        """Called with a route's name, each frame that arrives over it, and whether it asks or answers."""
         self._chance = chance
         self._routes: dict[tuple[str, str], Route] = {}
         self._doors: dict[str, Door] = {}
@@ -127,11 +127,11 @@ class Mesh:
         """The connections from and to a machine that are not over, oldest first."""
         return [wire for wire in self._wires if wire.is_up and host in (wire.origin, wire.target)]
 
-    def observe(self, route: Route, frame: bytes) -> None:
+    def observe(self, route: Route, frame: bytes, *, is_request: bool) -> None:
         """Take note of bytes that arrive now."""
         self.scheduler.observe(frame)
         if self.trace is not None:
-            self.trace(route.name, frame)
+            self.trace(route.name, frame, is_request)
 
     def heal(self) -> None:
         """Open every route, and let it have the weather of all."""

@@ -51,6 +51,10 @@ class Plan:
 
     client_kills: tuple[tuple[int, int], ...] = ()
     """When which process is killed, where clients are processes."""
+    replication: int = 1
+    """How many replicas each partition has."""
+    absent: frozenset[str] = frozenset()
+    """Clients that are left out, where a run that failed is made smaller."""
 
     def __str__(self) -> str:
         faults = ", ".join(f"{what} at {at}" for at, what in self.faults) or "no faults"

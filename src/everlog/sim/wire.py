@@ -115,7 +115,7 @@ class WireEnd:
             self._read()
             self.told_lost("closed by the other end")
             return
-        self._wire.mesh.observe(self._back, frame)
+        self._wire.mesh.observe(self._back, frame, is_request=self is self._wire.far)
         if self.ear is None:
             # A machine answers for a connection that nobody has any more, unless it has no power.
             self._wire.refuse_late(self)
@@ -149,9 +149,10 @@ class Wire:
         """Ask the far machine to take it."""
         self._there.travel(lambda: self._knocked(port))
 
-    def end_at(self, host: str) -> WireEnd:
-        """The end at that machine."""
-        return self.near if host == self.origin else self.far
+    def ends_at(self, host: str) -> list[WireEnd]:
+        """Its ends at that machine: one, or both where a machine speaks to itself."""
+        ends = [self.near] if host == self.origin else []
+        return [*ends, self.far] if host == self.target else ends
 
     def reset(self, reason: str) -> None:
         """End it at once; what is on its way in either direction is lost."""

@@ -116,9 +116,9 @@ class SimulatedNode:
             "log.dirs": DATA,
             **{key.replace("_", "."): value for key, value in self.overrides.items()},
         }
-        self.node = Node(
-            broker_settings(given), self.files, self.clock, SimRandom("node"), self.aside, self.alarm
-        )
+        # Each start is an incarnation of its own.
+        random = SimRandom(f"node {self.files.operations}")
+        self.node = Node(broker_settings(given), self.files, self.clock, random, self.aside, self.alarm)
         outcome: list[object] = []
         self.node.start(
             [Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)], outcome.append

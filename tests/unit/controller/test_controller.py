@@ -14,7 +14,7 @@ from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.sim.chance import SimRandom
 from everlog.sim.faults import Crashed, Fault, Kind, Moment
 from everlog.sim.platter import Loss
-from tests.unit.controller.builders import Machine, outcome, register, some_settings, started
+from tests.unit.controller.builders import ME, Machine, outcome, register, some_settings, started
 
 
 def same_but_for_the_lead(after: ClusterImage, before: ClusterImage) -> bool:
@@ -258,26 +258,31 @@ def test_a_topic_deleted_and_made_anew_has_another_id_and_no_configs() -> None:
     assert not controller.image.config(ConfigResource(ResourceType.TOPIC, "orders"))
 
 
-def test_an_unclean_restart_gives_partitions_a_new_leader_epoch() -> None:
+def test_an_unclean_restart_gives_partitions_new_leader_epochs() -> None:
     machine = Machine()
     controller = started(machine)
     outcome(machine, controller, CreateTopics((NewTopic("orders", 2),)))
 
     again = started(machine)
 
-    assert [partition.leader_epoch for partition in again.image.topics["orders"].partitions] == [1, 1]
+    for partition in again.image.topics["orders"].partitions:
+        # Nobody led it while the broker was fenced, then the last that led it does.
+        assert (partition.leader, partition.isr, partition.leader_epoch) == (ME, (ME,), 2)
+        assert partition.recovering
 
 
-def test_a_clean_restart_leaves_leader_epochs_as_they_are() -> None:
+def test_after_a_clean_restart_a_broker_is_eligible_for_what_it_held() -> None:
     machine = Machine()
     controller = started(machine)
     outcome(machine, controller, CreateTopics((NewTopic("orders", 2),)))
-    stopped = controller.image.brokers[controller.image.topics["orders"].partitions[0].leader].epoch  # type: ignore[index]
+    stopped = controller.image.brokers[ME].epoch
 
     again = machine.controller()
     register(machine, again, previous_epoch=stopped)
 
-    assert [partition.leader_epoch for partition in again.image.topics["orders"].partitions] == [0, 0]
+    for partition in again.image.topics["orders"].partitions:
+        assert (partition.leader, partition.isr, partition.leader_epoch) == (ME, (ME,), 2)
+        assert not partition.recovering
 
 
 def test_twenty_thousand_partitions_are_taken_and_one_more_is_not() -> None:

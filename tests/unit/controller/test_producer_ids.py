@@ -1,15 +1,32 @@
 """Producer ids: each given once, over blocks, restarts and failing disks (P4)."""
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
+from everlog.controller import Controller
 from everlog.controller.brokers import UnfenceBroker
-from everlog.controller.producer_ids import BLOCK_SIZE, AllocateProducerIds, ProducerIdPool
+from everlog.controller.producer_ids import (
+    BLOCK_SIZE,
+    AllocateProducerIds,
+    ProducerIdBlock,
+    ProducerIdPool,
+)
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import ProducerId
 from everlog.sim.faults import Fault, Kind
 from tests.unit.controller.builders import ME, Machine, outcome, started
+
+
+def a_pool(controller: Controller) -> ProducerIdPool:
+    """A pool that asks this controller, as the broker that it knows by its registration."""
+
+    def allocate(given: Callable[[ProducerIdBlock | Refused | StorageError], None]) -> None:
+        epoch = controller.image.brokers[ME].epoch
+        controller.submit(AllocateProducerIds(ME, epoch), given)
+
+    return ProducerIdPool(allocate)
 
 
 def taken(machine: Machine, pool: ProducerIdPool, count: int) -> list[int]:
@@ -27,14 +44,14 @@ def taken(machine: Machine, pool: ProducerIdPool, count: int) -> list[int]:
 
 def test_ids_are_in_a_row_over_blocks() -> None:
     machine = Machine()
-    pool = ProducerIdPool(started(machine), ME)
+    pool = a_pool(started(machine))
 
     assert taken(machine, pool, 2500) == list(range(2500))
 
 
 def test_a_reserved_block_serves_at_once() -> None:
     machine = Machine()
-    pool = ProducerIdPool(started(machine), ME)
+    pool = a_pool(started(machine))
     pool.reserve()
     machine.aside.run_all()
     replies: list[object] = []
@@ -46,7 +63,7 @@ def test_a_reserved_block_serves_at_once() -> None:
 
 def test_the_next_block_is_there_before_the_last_id_is_gone() -> None:
     machine = Machine()
-    pool = ProducerIdPool(started(machine), ME)
+    pool = a_pool(started(machine))
     taken(machine, pool, BLOCK_SIZE - 1)
     replies: list[object] = []
 
@@ -58,9 +75,9 @@ def test_the_next_block_is_there_before_the_last_id_is_gone() -> None:
 
 def test_no_id_is_given_twice_over_restarts() -> None:
     machine = Machine()
-    first = taken(machine, ProducerIdPool(started(machine), ME), 10)
+    first = taken(machine, a_pool(started(machine)), 10)
 
-    second = taken(machine, ProducerIdPool(started(machine), ME), 10)
+    second = taken(machine, a_pool(started(machine)), 10)
 
     assert not set(first) & set(second)
 
@@ -68,7 +85,7 @@ def test_no_id_is_given_twice_over_restarts() -> None:
 def test_those_who_wait_for_a_block_that_fails_are_told_and_the_next_gets_one() -> None:
     machine = Machine()
     controller = started(machine)
-    pool = ProducerIdPool(controller, ME)
+    pool = a_pool(controller)
     machine.files.faults = [Fault(Kind.SYNC, errno.EIO, times=1)]
     replies: list[object] = []
 

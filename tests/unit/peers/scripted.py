@@ -62,6 +62,10 @@ class ScriptedWorld:
         self.links.append(link)
         return link
 
+    def tick(self) -> None:
+        """Do what is due."""
+        self.peers.tick(self.clock.now())
+
     def settle(self) -> None:
         """Ring whatever alarm is due."""
         for _ in range(100):
@@ -69,7 +73,7 @@ class ScriptedWorld:
             if deadline is None or deadline > self.clock.now():
                 return
             self.alarm.deadline = None
-            self.peers.tick(self.clock.now())
+            self.tick()
         raise AssertionError("the alarm never comes to rest")
 
     def pass_time(self, ms: int) -> None:

@@ -1,7 +1,7 @@
 """A member of the quorum on its disk: what a vote must outlive, what happens when the disk fails (R8)."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -403,6 +403,12 @@ class Wire:
 
     wires: Wires
     asker: int
+
+    def address(self, node: int) -> Address | None:
+        return None
+
+    def learn(self, addresses: Mapping[int, Address]) -> None:
+        pass
 
     def ask(self, node: int, request: Request, done: Done) -> None:
         self.wires.waiting.append((self.asker, node, request, done))

@@ -24,13 +24,6 @@ COMMANDS: dict[int, str] = {
     ApiKey.CREATE_PARTITIONS: f"{_OURS}.create_partitions",
     ApiKey.ALTER_CONFIGS: f"{_OURS}.alter_configs",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: f"{_OURS}.incremental_alter_configs",
-    ApiKey.ELECT_LEADERS: f"{_OURS}.elect_leaders",
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: f"{_OURS}.alter_partition_reassignments",
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: f"{_OURS}.list_partition_reassignments",
-    ApiKey.UNREGISTER_BROKER: f"{_OURS}.unregister_broker",
-    ApiKey.DESCRIBE_QUORUM: f"{_OURS}.describe_quorum",
-    ApiKey.ADD_RAFT_VOTER: f"{_OURS}.add_raft_voter",
-    ApiKey.REMOVE_RAFT_VOTER: f"{_OURS}.remove_raft_voter",
 }
 """What clients may ask of any broker, which then asks the controller."""
 
@@ -38,16 +31,13 @@ _MODULES: dict[int, str] = {
     **COMMANDS,
     ApiKey.API_VERSIONS: f"{_BROKERS_OWN}.api_versions",
     ApiKey.FETCH: f"{_OURS}.fetch_metadata",
-    ApiKey.FETCH_SNAPSHOT: f"{_OURS}.fetch_snapshot",
     ApiKey.VOTE: f"{_OURS}.vote",
     ApiKey.BEGIN_QUORUM_EPOCH: f"{_OURS}.begin_quorum_epoch",
     ApiKey.END_QUORUM_EPOCH: f"{_OURS}.end_quorum_epoch",
-    ApiKey.UPDATE_RAFT_VOTER: f"{_OURS}.update_raft_voter",
     ApiKey.BROKER_REGISTRATION: f"{_OURS}.broker_registration",
     ApiKey.BROKER_HEARTBEAT: f"{_OURS}.broker_heartbeat",
     ApiKey.ALTER_PARTITION: f"{_OURS}.alter_partition",
     ApiKey.ALLOCATE_PRODUCER_IDS: f"{_OURS}.allocate_producer_ids",
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: f"{_OURS}.assign_replicas_to_dirs",
     ApiKey.ENVELOPE: f"{_OURS}.envelope",
 }
 _handlers: dict[int, Handler] = {}

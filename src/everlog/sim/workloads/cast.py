@@ -75,7 +75,8 @@ class Cast:
                 "min.cleanable.dirty.ratio": "0.01",
             }
             wanted |= dict.fromkeys(("__consumer_offsets", "__transaction_state"), (2, small))
-        return Setup("setup", self._setting, self._chance.fork("setup")).script(wanted)
+        setup = Setup("setup", self._setting, self._chance.fork("setup"))
+        return setup.script(wanted, plan.replication)
 
     def promises(self) -> Promises:
         """What the history is held to."""

@@ -1,0 +1,90 @@
+"""Directories: which log directory of its broker holds each replica, and what is lost with one (KIP-858)."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from everlog.controller.brokers import registration
+from everlog.controller.decisions import Decision, Standing
+from everlog.controller.elections import Circumstances, settled, without
+from everlog.controller.partition_changes import PartitionRef, Rules, change_record, changed_partitions
+from everlog.metadata.image import UNASSIGNED_DIRECTORY, BrokerImage, PartitionImage
+from everlog.model.errors import ErrorCode
+from everlog.model.ids import BrokerId, Uuid
+from everlog.wire.message import Message
+from everlog.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+
+
+@dataclass(frozen=True, slots=True)
+class AssignReplicasToDirectories:
+    """A broker says in which of its directories replicas lie; the reply has a code for each, in order."""
+
+    broker: BrokerId
+    epoch: int
+    replicas: tuple[tuple[Uuid, PartitionRef], ...]
+    """The directory and the partition of each."""
+
+    def decide(self, standing: Standing) -> Decision[list[ErrorCode]]:
+        """Note each; what lies in a directory that has failed is led by others. Refused for another life."""
+        known = registration(standing.image, self.broker, self.epoch)
+        rules = Rules(standing)
+        records: list[Message] = []
+        reply: list[ErrorCode] = []
+        now: dict[PartitionRef, PartitionImage] = {}
+        for directory, ref in self.replicas:
+            topic = standing.image.topics_by_id.get(ref.topic_id)
+            if topic is None:
+                reply.append(ErrorCode.UNKNOWN_TOPIC_ID)
+                continue
+            if not 0 <= ref.number < len(topic.partitions):
+                reply.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            before = now.get(ref, topic.partitions[ref.number])
+            if self.broker not in before.replicas:
+                reply.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                continue
+            reply.append(ErrorCode.NONE)
+            after = _placed(before, known, directory, rules.of(topic.name))
+            if after is not None:
+                records.append(change_record(ref.topic_id, ref.number, before, after))
+                now[ref] = after
+        return Decision(tuple(records), reply)
+
+
+def offline_directories(standing: Standing, known: BrokerImage, offline: Collection[Uuid]) -> list[Message]:
+    """The records for directories that have failed a broker; none for those that it does not have."""
+    failed = [one for one in known.directories if one in offline]
+    if not failed:
+        return []
+    gone = (known.id,)
+
+    def lies_there(partition: PartitionImage) -> bool:
+        return known.id in partition.isr and _directory(partition, known.id) in failed
+
+    def change(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
+        return without(partition, gone, circumstances)
+
+    records, _ = changed_partitions(
+        standing.image, Rules(standing), change, lies_there, standing.image.partition_count
+    )
+    left = [one for one in known.directories if one not in failed]
+    return [
+        *records,
+        BrokerRegistrationChangeRecord(broker_id=known.id, broker_epoch=known.epoch, log_dirs=left),
+    ]
+
+
+def _placed(
+    partition: PartitionImage, known: BrokerImage, directory: Uuid, circumstances: Circumstances
+) -> PartitionImage | None:
+    places = [directory if one == known.id else _directory(partition, one) for one in partition.replicas]
+    placed = replace(partition, directories=tuple(places))
+    if directory not in known.directories:
+        # The broker has lost that directory, and with it all that it says lies there.
+        lost = without(placed, (known.id,), circumstances)
+        return settled(partition, placed) if lost is None else lost
+    return settled(partition, placed)
+
+
+def _directory(partition: PartitionImage, broker: int) -> Uuid:
+    at = partition.replicas.index(broker)
+    return partition.directories[at] if at < len(partition.directories) else UNASSIGNED_DIRECTORY

@@ -1,0 +1,131 @@
+"""Changes of partitions as records: what differs and nothing else, and what counts for each topic."""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+
+from everlog.controller.decisions import Standing
+from everlog.controller.elections import Circumstances
+from everlog.metadata.delta import NO_LEADER_CHANGE
+from everlog.metadata.image import ClusterImage, PartitionImage, TopicImage, topic_resource
+from everlog.model.ids import Uuid
+from everlog.model.settings.topic import topic_value
+from everlog.model.settings.topic_table import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
+from everlog.wire.message import Message
+from everlog.wire.messages.partition_change_record import PartitionChangeRecord
+
+CHANGES_PER_DECISION = 10_000
+"""How many partitions one command changes at most: whatever is more waits for the next, so that nobody else
+has to wait long, and no batch of the metadata log gets too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRef:
+    """One partition, by its topic's id."""
+
+    topic_id: Uuid
+    number: int
+
+
+def change_record(
+    topic_id: Uuid, number: int, before: PartitionImage, after: PartitionImage
+) -> PartitionChangeRecord:
+    """The record that makes `after` of `before`, naming only what differs.
+
+    `after` is the next after `before`: its partition epoch is one more, its leader epoch the same or one
+    more, and it is one more if another leads.
+    """
+    assert after.partition_epoch == before.partition_epoch + 1, (before, after)
+    bumped = after.leader_epoch - before.leader_epoch
+    assert bumped == 1 or (bumped == 0 and after.leader == before.leader), (before, after)
+    record = PartitionChangeRecord(partition_id=number, topic_id=topic_id)
+    if bumped:
+        record.leader = after.leader
+    else:
+        assert record.leader == NO_LEADER_CHANGE, record.leader
+    if after.isr != before.isr:
+        record.isr = list(after.isr)
+    if after.replicas != before.replicas:
+        record.replicas = list(after.replicas)
+    if after.removing != before.removing:
+        record.removing_replicas = list(after.removing)
+    if after.adding != before.adding:
+        record.adding_replicas = list(after.adding)
+    if after.recovering != before.recovering:
+        record.leader_recovery_state = int(after.recovering)
+    if after.directories != before.directories:
+        record.directories = list(after.directories)
+    if after.eligible_leaders != before.eligible_leaders:
+        record.eligible_leader_replicas = list(after.eligible_leaders)
+    if after.last_known_leaders != before.last_known_leaders:
+        record.last_known_elr = list(after.last_known_leaders)
+    return record
+
+
+class Rules:
+    """The circumstances of each topic, looked up once a topic however many partitions it has."""
+
+    def __init__(self, standing: Standing, active: Collection[int] | None = None) -> None:
+        """Count on the brokers that are active, or on those given."""
+        self._image = standing.image
+        self._layers = standing.layers
+        self.active = (
+            frozenset(broker.id for broker in standing.image.active_brokers()) if active is None else active
+        )
+        self._of: dict[str, Circumstances] = {}
+        self._plain: Circumstances | None = None
+
+    def of(self, topic: str) -> Circumstances:
+        """What counts for the partitions of a topic."""
+        overrides = self._image.config(topic_resource(topic))
+        if MIN_INSYNC_REPLICAS.key not in overrides and UNCLEAN_LEADER_ELECTION_ENABLE.key not in overrides:
+            if self._plain is None:
+                self._plain = self._looked_up({})
+            return self._plain
+        found = self._of.get(topic)
+        if found is None:
+            found = self._of[topic] = self._looked_up(dict(overrides))
+        return found
+
+    def _looked_up(self, overrides: dict[str, str]) -> Circumstances:
+        return Circumstances(
+            self.active,
+            topic_value(MIN_INSYNC_REPLICAS, overrides, self._layers),
+            topic_value(UNCLEAN_LEADER_ELECTION_ENABLE, overrides, self._layers),
+        )
+
+    def unclean(self, topic: str) -> Circumstances:
+        """What counts where somebody accepts the loss of records."""
+        return replace(self.of(topic), unclean_allowed=True)
+
+
+Change = Callable[[PartitionImage, Circumstances], PartitionImage | None]
+"""What becomes of one partition; None if it stays as it is."""
+
+
+def changed_partitions(
+    image: ClusterImage,
+    rules: Rules,
+    change: Change,
+    concerned: Callable[[PartitionImage], bool],
+    limit: int,
+) -> tuple[list[Message], bool]:
+    """The records of `change` for those concerned, `limit` of them at most, and whether that was all."""
+    records: list[Message] = []
+    for topic, number, partition in concerned_partitions(image, concerned):
+        after = change(partition, rules.of(topic.name))
+        if after is None:
+            continue
+        if len(records) == limit:
+            return records, False
+        records.append(change_record(topic.id, number, partition, after))
+    return records, True
+
+
+def concerned_partitions(
+    image: ClusterImage, concerned: Callable[[PartitionImage], bool]
+) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+    """The partitions of which `concerned` is true, in the order of topics."""
+    for topic in image.topics.values():
+        for number, partition in enumerate(topic.partitions):
+            if concerned(partition):
+                yield topic, number, partition

@@ -1,0 +1,238 @@
+"""What a seed means for a cluster: how many nodes, how bad the network, what is struck when, who works on it.
+
+Whatever a strike needs is drawn here or from a chance of its own, so that a run without one of them is the
+same run but for that. Which node is meant may be said by what it does then: the one that leads the quorum, or
+a partition.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from everlog.sim.chance import SimRandom
+from everlog.sim.network import Weather
+from everlog.sim.plan import Crashes, Plan
+
+
+class Blow(StrEnum):
+    """What is done to a cluster."""
+
+    KILL = "kill"
+    """The process dies; the page cache stays."""
+    KILL_SOON = "kill soon"
+    """It dies in the middle of one of its next disk operations."""
+    KILL_ALL = "kill all"
+    POWER = "power"
+    """One machine loses power, and what it has not synced."""
+    POWER_ALL = "power all"
+    """All machines do, at once; only where acknowledgements wait for disks, or loss is expected."""
+    STOP = "stop"
+    """A clean stop, with leadership handed over first."""
+    PAUSE = "pause"
+    """Nothing of it runs for a while, as with SIGSTOP."""
+    JUMP = "jump"
+    """Its wall clock is set."""
+    RESET = "reset"
+    """Some of its connections are reset."""
+    ISOLATE = "isolate"
+    """Nobody reaches it and it reaches nobody; or only one of the two."""
+    SPLIT = "split"
+    """The nodes fall into two parts."""
+    BRIDGE = "bridge"
+    """Two nodes do not reach each other, the others reach both."""
+    CLOG = "clog"
+    """One route lets nothing through for a while, then everything."""
+    SWIZZLE = "swizzle"
+    """Routes are closed one by one and opened in another order."""
+    STORM = "storm"
+    """All routes are slow and lossy for a while."""
+    SLOW = "slow"
+    """The routes of one node are."""
+    WRITE_FAILS = "write fails"
+    SYNC_FAILS = "sync fails"
+    """A sync fails once, and what it was for is lost without another word."""
+    DISK_FULL = "disk full"
+    ROT = "rot"
+    """A bit of a file changes while its node is down."""
+
+
+class Mark(StrEnum):
+    """Which node is struck."""
+
+    ANY = "any"
+    CONTROLLER = "controller"
+    LEADER = "leader"
+    """One that leads a partition."""
+    COORDINATOR = "coordinator"
+    """One that leads a partition of a coordinator's topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One thing that is done, when, to whom, and for how long."""
+
+    number: int
+    """Its place among those that were drawn; its chance is its own."""
+    at_ms: int
+    blow: Blow
+    mark: Mark
+    lasts_ms: int
+
+    def __str__(self) -> str:
+        whom = "" if self.mark is Mark.ANY else f" of {self.mark}"
+        return f"{self.blow}{whom} at {self.at_ms} for {self.lasts_ms}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """One run of a cluster."""
+
+    clients: Plan
+    """Who works, for how long, and in which weather."""
+    nodes: int
+    strikes: tuple[Strike, ...]
+    drifts_ppm: tuple[int, ...]
+    """By how many millionths each node's clock is too fast."""
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of every node."""
+
+    @property
+    def seed(self) -> int:
+        """What all of it came from."""
+        return self.clients.seed
+
+    @property
+    def crashes(self) -> Crashes:
+        """What crashes do to disks."""
+        return self.clients.crashes
+
+    def __str__(self) -> str:
+        strikes = ", ".join(map(str, self.strikes)) or "no strikes"
+        absent = f" without {', '.join(sorted(self.clients.absent))}" if self.clients.absent else ""
+        chosen = {key: value for key, value in self.settings.items() if key in _DRAWN}
+        return f"{self.nodes} nodes, {self.clients}{absent}; {chosen}; {strikes}"
+
+
+_PROCESS = (Blow.KILL, Blow.KILL_SOON, Blow.STOP, Blow.PAUSE, Blow.KILL_ALL)
+_NETWORK = (
+    Blow.RESET,
+    Blow.ISOLATE,
+    Blow.SPLIT,
+    Blow.BRIDGE,
+    Blow.CLOG,
+    Blow.SWIZZLE,
+    Blow.STORM,
+    Blow.SLOW,
+)
+_DISK = (Blow.WRITE_FAILS, Blow.SYNC_FAILS, Blow.DISK_FULL, Blow.ROT)
+
+
+def draw_cluster(seed: int) -> ClusterPlan:
+    """What a seed means."""
+    chance = SimRandom(seed).fork("cluster plan")
+    crashes = chance.pick((Crashes.KILL, Crashes.KILL, Crashes.POWER_SYNCED, Crashes.POWER))
+    load_ms = 2_000 + chance.below(3_000)
+    work = chance.pick(("appends", "transactions", "groups", "pipelines", "all"))
+    nodes = chance.pick((3, 3, 3, 3, 4, 5))
+    settings = _settings(chance, crashes)
+    clients = Plan(
+        seed=seed,
+        crashes=crashes,
+        load_ms=load_ms,
+        weather=_weather(chance),
+        faults=(),
+        settings=(),
+        segment_bytes=chance.pick((1_000, 3_000, 20_000, 1 << 20)),
+        partitions=1 + chance.below(3),
+        plain_appenders=chance.below(2),
+        idempotent_appenders=1 + chance.below(2),
+        readers=1,
+        transactors=1 + chance.below(2) if work in ("transactions", "all") else 0,
+        members=1 + chance.below(2) if work in ("groups", "all") else 0,
+        protocol=chance.pick(("classic", "consumer")),
+        pipelines=1 + chance.below(2) if work in ("pipelines", "all") else 0,
+        internal_segment_bytes=0,
+        compacted=False,
+        delete_retention_ms=86_400_000,
+        replication=3,
+    )
+    drifts = tuple(chance.below(2_001) - 1_000 for _ in range(nodes))
+    return ClusterPlan(clients, nodes, _strikes(chance, load_ms, crashes), drifts, settings)
+
+
+def _weather(chance: SimRandom) -> Weather:
+    return Weather(
+        delay_ms=chance.pick((1, 2, 10, 30)),
+        late_percent=chance.pick((0, 0, 1, 5, 20)),
+        late_ms=chance.pick((50, 500, 3_000)),
+        cut_percent=chance.pick((0, 0, 0, 1, 3)),
+    )
+
+
+def _strikes(chance: SimRandom, load_ms: int, crashes: Crashes) -> tuple[Strike, ...]:
+    blows = [blow for blow in (*_PROCESS, *_NETWORK, Blow.JUMP) if chance.happens(30)]
+    if chance.happens(25):
+        blows += [blow for blow in _DISK if chance.happens(40)]
+    if crashes is not Crashes.KILL:
+        blows += [Blow.POWER, Blow.POWER]
+        if chance.happens(40):
+            blows.append(Blow.POWER_ALL)
+    if not blows:
+        return ()
+    count = chance.below(9)
+    times = sorted(chance.below(load_ms) for _ in range(count))
+    return tuple(
+        Strike(
+            number,
+            at_ms,
+            chance.pick(blows),
+            chance.pick((Mark.ANY, Mark.CONTROLLER, Mark.LEADER, Mark.COORDINATOR)),
+            chance.pick((50, 400, 1_500, 4_000)) + chance.below(300),
+        )
+        for number, at_ms in enumerate(times)
+    )
+
+
+_DRAWN = frozenset(
+    {
+        "broker.session.timeout.ms",
+        "replica.lag.time.max.ms",
+        "controller.quorum.election.timeout.ms",
+        "controller.quorum.fetch.timeout.ms",
+        "log.flush.interval.messages",
+        "replica.high.watermark.checkpoint.interval.ms",
+    }
+)
+"""Settings that are worth a word."""
+
+
+def _settings(chance: SimRandom, crashes: Crashes) -> dict[str, str]:
+    patience_ms = chance.pick((200, 500, 1_000))
+    settings = {
+        "min.insync.replicas": "2",
+        "default.replication.factor": "3",
+        "offsets.topic.num.partitions": "2",
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.num.partitions": "2",
+        "transaction.state.log.replication.factor": "3",
+        "transaction.state.log.min.isr": "2",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "100",
+        "group.consumer.min.session.timeout.ms": "100",
+        "group.consumer.session.timeout.ms": "600",
+        "group.consumer.min.heartbeat.interval.ms": "10",
+        "group.consumer.heartbeat.interval.ms": "150",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+        "log.flush.offset.checkpoint.interval.ms": chance.pick(("500", "60000")),
+        "replica.high.watermark.checkpoint.interval.ms": chance.pick(("300", "5000")),
+        "broker.session.timeout.ms": chance.pick(("600", "1500", "3000")),
+        "broker.heartbeat.interval.ms": "200",
+        "replica.lag.time.max.ms": chance.pick(("500", "1500", "10000")),
+        "replica.fetch.wait.max.ms": "100",
+        "controller.quorum.election.timeout.ms": str(patience_ms),
+        "controller.quorum.election.backoff.max.ms": str(patience_ms),
+        "controller.quorum.fetch.timeout.ms": str(patience_ms * 2),
+    }
+    if crashes is Crashes.POWER_SYNCED:
+        settings["log.flush.interval.messages"] = "1"
+    return settings

@@ -1,0 +1,187 @@
+"""What must hold of replicated partitions after every step, checked against what any replica ever showed.
+
+`committed` is the ghost of each partition: up to where some replica has called its log committed, and which
+batches lie there. No replica may ever show others; whoever leads next must have them, and so must whoever is
+in sync.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from everlog.broker.replicas import Replica
+from everlog.log.partition import PartitionLog
+from everlog.model.ids import Offset
+from everlog.records.batch import whole_batches
+from everlog.sim.history import Outcome, Recorder
+
+if TYPE_CHECKING:
+    from everlog.sim.machine import Machine
+
+_CHUNK = 1 << 20
+_Batch = tuple[int, int, int]
+"""The offset behind a batch, its checksum, and its leader epoch."""
+
+
+@dataclass(slots=True)
+class Committed:
+    """What is known of one partition, whoever holds it."""
+
+    end: int = 0
+    """The highest high watermark that any replica has shown."""
+    batches: dict[int, _Batch] = field(default_factory=dict[int, _Batch])
+    """All committed batches, by their first offsets."""
+    acknowledged: int = 0
+    """The offset behind the last record whose writer was told that it is there."""
+    leaders: dict[int, int] = field(default_factory=dict[int, int])
+    """Who has led in each leader epoch."""
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What one replica showed after its last step."""
+
+    facts: tuple[int, int, int, int, int, bool]
+    """Log start, last stable offset, high watermark, log end, leader epoch, whether it leads."""
+    compared: int = 0
+    """Below it, the log was compared with what is committed."""
+    led: int = -1
+    """The last leader epoch in which its whole log was compared because it leads."""
+
+
+class PartitionGhosts:
+    """Remembers where every log has been."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.committed: dict[str, Committed] = {}
+        self._recorder = recorder
+        self._seen = 0
+        """How many operations of the history were looked at."""
+        self._shown: dict[int, dict[str, _Shown]] = {}
+        """By node, what its replicas showed in its present life."""
+
+    def of(self, name: str) -> Committed:
+        """What is known of a partition."""
+        return self.committed.setdefault(name, Committed())
+
+    def began(self, node_id: int) -> None:
+        """A node begins a life: what it showed before, it need not show again."""
+        self._shown[node_id] = {}
+
+    def step(self, machine: "Machine") -> None:
+        """Look at every log of a node; AssertionError names what does not hold."""
+        assert machine.node is not None
+        self._take_in_acknowledged()
+        shown = self._shown.setdefault(machine.node_id, {})
+        for replica in machine.node.broker.replicas:
+            log = replica.log
+            if log is None:
+                continue
+            facts = (
+                int(log.start_offset),
+                int(replica.last_stable_offset),
+                int(replica.high_watermark),
+                int(log.end_offset),
+                int(replica.leader_epoch),
+                replica.leads,
+            )
+            name = str(replica.name)
+            before = shown.get(name)
+            if before is None or before.facts != facts:
+                self._check(machine, replica, log, before, facts)
+
+    def _check(
+        self,
+        machine: "Machine",
+        replica: Replica,
+        log: PartitionLog,
+        before: _Shown | None,
+        facts: tuple[int, int, int, int, int, bool],
+    ) -> None:
+        start, stable, high, end, epoch, leads = facts
+        name, who = str(replica.name), f"{replica.name} on {machine.name}"
+        assert start <= high, f"{who}: log start {start}, high watermark {high}"
+        assert stable <= high <= end, f"{who}: last stable {stable}, high watermark {high}, end {end}"
+        if before is not None:
+            assert epoch >= before.facts[4], f"{who} went back from epoch {before.facts[4]} to {epoch}"
+            assert high >= before.facts[2], (
+                f"the high watermark of {who} fell from {before.facts[2]} to {high}"
+            )
+        now = _Shown(facts, min(before.compared, high) if before else start, before.led if before else -1)
+        self._shown[machine.node_id][name] = now
+        committed = self.of(name)
+        if leads:
+            leader = committed.leaders.setdefault(epoch, machine.node_id)
+            assert leader == machine.node_id, (
+                f"epoch {epoch} of {name} is led by {leader} and {machine.node_id}"
+            )
+            if epoch == max(committed.leaders):
+                self._check_leader(who, log, committed, now)
+        if high > now.compared:
+            self._compare(who, log, committed, now.compared, high)
+            now.compared = high
+
+    def _check_leader(self, who: str, log: PartitionLog, committed: Committed, now: _Shown) -> None:
+        """Whoever leads the newest epoch has everything that is committed, and all that was acknowledged."""
+        end, epoch = now.facts[3], now.facts[4]
+        assert end >= committed.end, f"{who} leads epoch {epoch} up to {end}, committed was {committed.end}"
+        assert end >= committed.acknowledged, (
+            f"{who} leads epoch {epoch} up to {end}, acknowledged was {committed.acknowledged}"
+        )
+        if now.led < epoch:
+            now.led = epoch
+            self._compare(who, log, committed, now.facts[0], committed.end)
+
+    def _compare(self, who: str, log: PartitionLog, committed: Committed, start: int, end: int) -> None:
+        """Compare a range that is committed with what is known to be there, and learn what is new."""
+        for base, batch in _batches(log, start, end):
+            known = committed.batches.get(base)
+            if known is None:
+                assert base >= committed.end, (
+                    f"{who} has a batch at {base} that was not committed there: {batch}"
+                )
+                committed.batches[base] = batch
+            else:
+                assert known == batch, f"{who} has {batch} at {base}, committed was {known}"
+        committed.end = max(committed.end, end)
+
+    def has_all(self, machine: "Machine", name: str) -> bool:
+        """Whether a running node has all that is committed of a partition."""
+        shown = self._shown.get(machine.node_id, {}).get(name)
+        known = self.committed.get(name)
+        if known is None or machine.node is None:
+            return known is None
+        return shown is not None and shown.facts[3] >= max(known.end, known.acknowledged)
+
+    def end_of(self, machine: "Machine", name: str) -> int | None:
+        """Where a running node's log ended after its last step, if it has one."""
+        shown = self._shown.get(machine.node_id, {}).get(name)
+        return None if shown is None else shown.facts[3]
+
+    def is_even(self, machine: "Machine", name: str) -> bool:
+        """Whether a node has all of a partition and knows that all of it is committed."""
+        shown = self._shown.get(machine.node_id, {}).get(name)
+        known = self.committed.get(name)
+        return known is None or (shown is not None and shown.facts[2] == shown.facts[3] == known.end)
+
+    def _take_in_acknowledged(self) -> None:
+        operations = self._recorder.operations
+        for operation in operations[self._seen :]:
+            if operation.outcome is Outcome.OK:
+                for sent in operation.sends:
+                    if sent.offset is not None:
+                        known = self.of(sent.partition)
+                        known.acknowledged = max(known.acknowledged, sent.offset + 1)
+        self._seen = len(operations)
+
+
+def _batches(log: PartitionLog, start: int, end: int) -> Iterator[tuple[int, _Batch]]:
+    """The batches of a log from one offset to another."""
+    at = max(start, int(log.start_offset))
+    while at < end:
+        found = log.read(Offset(at), _CHUNK, Offset(end))
+        if found is None:
+            return
+        for batch in whole_batches(found.read()):
+            at = int(batch.next_offset)
+            yield int(batch.base_offset), (at, int(batch.crc), int(batch.leader_epoch))

@@ -1,0 +1,126 @@
+"""What must hold of the quorum and of what it has decided, after every step of any member."""
+
+from typing import Protocol
+
+from everlog.metadata.image import ClusterImage, PartitionImage
+from everlog.model.ids import Offset
+from everlog.raft.member import QuorumMember
+
+_Batch = tuple[int, int, int]
+
+
+class Holder(Protocol):
+    """Says who has what."""
+
+    def has_all(self, node_id: int, name: str) -> bool:
+        """Whether a node has all that is committed of a partition, or cannot be asked."""
+        ...
+
+
+class QuorumGhosts:
+    """Remembers what any member called committed, and who led when."""
+
+    def __init__(self) -> None:
+        self.committed_end = 0
+        self._batches: dict[int, _Batch] = {}
+        """What is committed, by first offset: the offset behind it, checksum, epoch."""
+        self._leaders: dict[int, int] = {}
+        self._epochs: dict[int, int] = {}
+        """The newest epoch that each node was in; a vote is kept over any crash."""
+        self._ends: dict[int, int] = {}
+        """Up to where each node has called its log committed in its present life."""
+
+    def began(self, node_id: int) -> None:
+        """A node begins a life: it learns anew what is committed."""
+        self._ends[node_id] = 0
+
+    def step(self, member: QuorumMember) -> None:
+        """Look at a member; AssertionError names what does not hold."""
+        node_id, epoch = member.node_id, member.epoch
+        if epoch >= 0:
+            before = self._epochs.get(node_id, -1)
+            assert epoch >= before, f"node {node_id} went back from epoch {before} to {epoch}"
+            self._epochs[node_id] = epoch
+            if member.leader is not None:
+                leader = self._leaders.setdefault(epoch, member.leader)
+                assert leader == member.leader, f"epoch {epoch} is led by {leader} and {member.leader}"
+        high, known = int(member.high_watermark), self._ends.get(node_id, 0)
+        if high > known:
+            assert high <= member.end_offset, (
+                f"node {node_id} calls {high} committed, has {member.end_offset}"
+            )
+            self._compare(member, known, high)
+            self._ends[node_id] = high
+
+    def _compare(self, member: QuorumMember, start: int, end: int) -> None:
+        for batch in member.batches(Offset(start), Offset(end)):
+            base = int(batch.base_offset)
+            found = (int(batch.next_offset), int(batch.crc), int(batch.leader_epoch))
+            known = self._batches.get(base)
+            if known is None:
+                assert base >= self.committed_end, (
+                    f"node {member.node_id} has {found} at {base}, not committed"
+                )
+                self._batches[base] = found
+            else:
+                assert known == found, f"node {member.node_id} has {found} at {base}, committed was {known}"
+        self.committed_end = max(self.committed_end, end)
+
+
+class ImageGhosts:
+    """Looks at each image of the cluster once, in the order of the metadata log."""
+
+    def __init__(self, holder: Holder, least_in_sync: int) -> None:
+        self.newest: ClusterImage | None = None
+        self.changes: list[str] = []
+        """What the last image changed about partitions, in words."""
+        self._holder = holder
+        self._least = least_in_sync
+        self._seen: dict[str, PartitionImage] = {}
+
+    def step(self, image: ClusterImage) -> None:
+        """Look at an image that a node has published, if it is newer than any before."""
+        if self.newest is not None and image.end_offset <= self.newest.end_offset:
+            return
+        self.newest = image
+        self.changes = []
+        for topic in image.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                name = f"{topic.name}-{index}"
+                before = self._seen.get(name)
+                if partition is not before:
+                    self._seen[name] = partition
+                    self._check(image, name, before, partition)
+
+    def _check(
+        self, image: ClusterImage, name: str, before: PartitionImage | None, now: PartitionImage
+    ) -> None:
+        isr, elr, replicas = set(now.isr), set(now.eligible_leaders), set(now.replicas)
+        what = (
+            f"{name}: leader {now.leader} epoch {now.leader_epoch} isr {now.isr} elr {now.eligible_leaders}"
+        )
+        self.changes.append(what)
+        assert isr <= replicas, f"{what}, replicas {now.replicas}"
+        assert elr <= replicas, f"{what}, replicas {now.replicas}"
+        assert not isr & elr, f"{what}: in both"
+        assert len(isr) < self._least or not elr, (
+            f"{what}: the ISR is large enough for no others to be eligible"
+        )
+        for member in (*now.isr, now.leader):
+            broker = image.brokers.get(member)  # type: ignore[call-overload]  # ids are ints in images of partitions
+            fenced = broker is None or broker.fenced
+            # The last one in sync stays the last one in sync while it is away.
+            assert member < 0 or not fenced or len(isr) <= 1, f"{what}: {member} is fenced"
+        assert now.leader < 0 or now.leader in isr, f"{what}: the leader is not in sync"
+        if before is not None:
+            self._check_changes(what, before, now)
+        for member in sorted(isr | elr):
+            assert self._holder.has_all(member, name), f"{what}: {member} lacks what is committed"
+
+    def _check_changes(self, what: str, before: PartitionImage, now: PartitionImage) -> None:
+        assert now.partition_epoch > before.partition_epoch, f"{what}: partition epoch {now.partition_epoch}"
+        assert now.leader_epoch >= before.leader_epoch, f"{what}: the leader epoch was {before.leader_epoch}"
+        if now.leader != before.leader and now.leader >= 0:
+            assert now.leader_epoch > before.leader_epoch, f"{what}: another leader in the same epoch"
+            clean = {*before.isr, *before.eligible_leaders, *before.last_known_leaders}
+            assert now.leader in clean, f"{what}: it was not in sync before: {before}"
