@@ -11,12 +11,11 @@ from everlog.records.batch import BatchView
 from everlog.records.reader import read_records
 
 
-def replay(
-    batches: Iterable[BatchView], image: ClusterImage = EMPTY_IMAGE
-) -> tuple[ClusterImage, Changes]:
-    """The image after all batches, which follow on `image`, and what changed; CorruptDataError if they do not.
+def replay(batches: Iterable[BatchView], image: ClusterImage = EMPTY_IMAGE) -> tuple[ClusterImage, Changes]:
+    """The image after all batches, which follow on `image`, and what changed.
 
-    Control batches take their offsets and say nothing about the cluster.
+    CorruptDataError where they do not follow. Control batches take their offsets and say nothing about the
+    cluster.
     """
     delta = Delta(image)
     end = image.end_offset

@@ -6,14 +6,17 @@ from everlog.controller.metadata_log import (
     METADATA_PARTITION,
     MetadataLog,
     open_member,
+    quorum_timing,
 )
 from everlog.log.directory import LogDirectory
 from everlog.model.ids import METADATA_TOPIC_ID, Uuid
 from everlog.model.settings import BrokerSettings
+from everlog.peers.address import Address
 from everlog.peers.peers import Peers
 from everlog.raft.member import MemberWorld, QuorumMember
 from everlog.raft.store import QuorumStore
 from everlog.raft.transport import PeerTransport
+from everlog.raft.wire.asking import Sender
 
 
 def join_quorum(
@@ -31,11 +34,19 @@ def join_quorum(
     log = home.get(METADATA_PARTITION, METADATA_LOG_SETTINGS) or home.create(
         METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_LOG_SETTINGS
     )
-    return open_member(
+    addresses = {one.id: Address(one.host, one.port) for one in settings.voters}
+    listener = next(iter(settings.controller_listeners), None)
+    sender = Sender(
+        cluster_id, "" if listener is None else listener.name, addresses.get(int(settings.node_id))
+    )
+    transport = PeerTransport(peers, sender, quorum_timing(settings), addresses)
+    member = open_member(
         settings,
         directory,
         MetadataLog(log, lambda: home.reopen(METADATA_PARTITION), world.aside, world.clock),
         QuorumStore(world.files, log.path),
         MemberWorld(world.aside, world.clock, world.alarm, world.random),
-        PeerTransport(cluster_id, peers),
+        transport,
     )
+    transport.on_gone = member.gone
+    return member

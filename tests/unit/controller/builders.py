@@ -87,7 +87,6 @@ class Machine:
         self.keeper, self.quorum = keeper, quorum
         return controller
 
-
     def disk_is_well_again(self) -> None:
         """Let a member that the disk has failed more than once come back."""
         self.files.faults = []

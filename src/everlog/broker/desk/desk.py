@@ -101,10 +101,12 @@ class Desk:
 
     def _activated(self) -> None:
         now = self.clock.now()
-        self.heartbeats.begin(self.image.brokers.values(), now)
+        # Whoever has our own number is this very process, or one that it has come after.
+        others = [broker for broker in self.image.brokers.values() if broker.id != self.node_id]
+        self.heartbeats.begin(others, now)
         self._ring()
-        for broker in list(self.image.brokers.values()):
-            if not broker.fenced and broker.id != self.node_id:
+        for broker in others:
+            if not broker.fenced:
                 self._look_for(broker)
 
     def _look_for(self, broker: BrokerImage) -> None:
