@@ -7,6 +7,8 @@ FUZZ_SECONDS ?= 600
 CHAOS_SECONDS ?= 300
 SIM_SEEDS ?= 20000
 SIM_CLIENT_SEEDS ?= 2000
+SIM_CLUSTER_SEEDS ?= 10000
+SIM_REPORT ?= .work/sim.json
 SPARK_KILLS ?= 200
 KERNELS := $(wildcard src/everlog/*.h src/everlog/*/*.[ch] src/everlog/*/*/*.[ch])
 
@@ -43,11 +45,13 @@ fuzz: $(VENV)/.tests ## fuzz every reader of foreign bytes for FUZZ_SECONDS (600
 crash: $(VENV)/.tests ## crash-point enumeration with more histories and more ways to lose writes (minutes)
 	EVERLOG_CRASH_SEEDS=8 EVERLOG_CRASH_HISTORIES=40 $(BIN)/python -m pytest -n $(WORKERS) tests/crash
 
-sim: $(VENV)/.tests ## SIM_SEEDS (20000) simulated runs of a whole node with faults, SIM_CLIENT_SEEDS (2000) of our clients on it
-	EVERLOG_SIM_SEEDS=$(SIM_SEEDS) EVERLOG_SIM_CLIENT_SEEDS=$(SIM_CLIENT_SEEDS) \
-		EVERLOG_SIM_RAFT_SEEDS=$(SIM_CLIENT_SEEDS) EVERLOG_SIM_REPLICATION_SEEDS=$(SIM_CLIENT_SEEDS) \
-		$(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_seeds.py tests/sim/test_client_seeds.py \
-		tests/sim/test_raft.py tests/sim/test_replication.py
+sim: $(VENV)/.tests ## SIM_CLUSTER_SEEDS (10000) simulated runs of clusters, SIM_SEEDS of one node, all rules broken; SIM_REPORT is JSON
+	$(BIN)/python -m everlog.sim --cluster --seed 1 --seeds $(SIM_CLUSTER_SEEDS) --processes $(WORKERS) --report $(SIM_REPORT)
+	$(BIN)/python -m everlog.sim --seed 1 --seeds $(SIM_SEEDS) --processes $(WORKERS) --report $(SIM_REPORT)
+	$(BIN)/python -m everlog.sim --workload clients --seed 1 --seeds $(SIM_CLIENT_SEEDS) --processes $(WORKERS) --report $(SIM_REPORT)
+	EVERLOG_SIM_RAFT_SEEDS=$(SIM_CLIENT_SEEDS) EVERLOG_SIM_REPLICATION_SEEDS=$(SIM_CLIENT_SEEDS) \
+		$(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_raft.py tests/sim/test_replication.py
+	$(BIN)/python -m tests.sim.cluster_mutants
 
 chaos: $(VENV)/.tests ## kill, stop and pause a real broker under load for CHAOS_SECONDS (300), then check the history
 	$(BIN)/python -m tests.e2e.workloads.chaos --seconds $(CHAOS_SECONDS) $(ARGS)

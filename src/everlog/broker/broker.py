@@ -16,6 +16,7 @@ from everlog.broker.membership import Membership, NodeWorld
 from everlog.broker.parked import ParkingLot
 from everlog.broker.producer_id_blocks import producer_id_blocks
 from everlog.broker.replicas import Replica, Replicas
+from everlog.broker.replication import Replication
 from everlog.broker.session import Session
 from everlog.broker.topic_settings import min_insync_replicas, topic_log_settings
 from everlog.controller.producer_ids import ProducerIdPool
@@ -28,14 +29,12 @@ from everlog.metadata.image import (
     ClusterImage,
     ConfigResource,
     ResourceType,
-    TopicImage,
     broker_resource,
 )
 from everlog.model.errors import CorruptDataError
 from everlog.model.ids import BrokerId, Instant
 from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
-from everlog.model.topics import TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -89,9 +88,13 @@ class Broker:
         self.directories = directories
         self.housekeeping = Housekeeping(self, aside)
         self.cleaner = Cleaner(self, aside)
+        self.replication = Replication(self)
+        """Which partitions lead and follow here, and what is committed."""
+        for directory in directories:
+            directory.before_checkpoint = self.replication.note_high_watermarks
         self._reconfigure([ALL_BROKERS])
         for topic in self.image.topics.values():
-            self._take_in(topic)
+            self.replication.take_in(topic)
         self.coordinators = Coordinators(self)
         """The groups and transactions that this broker coordinates."""
         self.coordinators.start()
@@ -112,6 +115,7 @@ class Broker:
         """Do what is due: answer fetches that waited long enough, begin syncs, keep house."""
         self.parked.tick(now)
         self.group_commit.tick(now)
+        self.replication.tick(now)
         self.coordinators.tick(now)
         self.housekeeping.tick(now)
         self.cleaner.tick(now)
@@ -127,7 +131,7 @@ class Broker:
         """Tell the operator that stored bytes have changed; they were not sent to anyone."""
         _log.error("%s has damaged records on disk, which are not served: %s", replica.name, error)
 
-    def _open_log(self, replica: Replica) -> PartitionLog:
+    def open_log(self, replica: Replica) -> PartitionLog:
         """Find the partition's log, or make one where the fewest partitions are."""
         settings = topic_log_settings(self.settings, self.image, replica.name.topic)
         for directory in self.directories:
@@ -157,26 +161,18 @@ class Broker:
         if changes.configs:
             self._reconfigure(changes.configs)
         for topic in changes.deleted:
-            self._give_up(topic)
+            self.give_up(self.replicas.remove_topic(topic.name))
         for name in changes.topics:
-            self._take_in(image.topics[name])
+            self.replication.take_in(image.topics[name])
+        self.replication.image_changed(image, changes)
         self.coordinators.image_changed(changes)
         self.parked.settle()
 
-    def _take_in(self, topic: TopicImage) -> None:
-        min_insync = min_insync_replicas(self.settings, self.image, topic.name)
-        for index, partition in enumerate(topic.partitions):
-            if self.node_id not in partition.replicas:
-                continue
-            held = self.replicas.get(topic.name, index)
-            if held is None:
-                name = TopicPartition(topic.name, index)
-                self.replicas.add(Replica(name, topic.id, partition.leader_epoch, min_insync, self._open_log))
-            else:
-                held.leader_epoch = partition.leader_epoch
-
-    def _give_up(self, topic: TopicImage) -> None:
-        gone = self.replicas.remove_topic(topic.name)
+    def give_up(self, gone: Iterable[Replica]) -> None:
+        """Let go of partitions that are not this broker's any more; their files go a little later."""
+        gone = list(gone)
+        for replica in gone:
+            self.replication.give_up(replica)
         self.parked.changed(gone)
         self.housekeeping.delete_partitions(gone)
 
@@ -195,5 +191,6 @@ class Broker:
             min_insync = min_insync_replicas(self.settings, image, topic)
             for replica in self.replicas.by_name.get(topic, {}).values():
                 replica.min_insync = min_insync
+                self.replication.min_insync_changed(replica)
                 if replica.log is not None:
                     replica.log.reconfigure(settings)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from everlog.broker.internal_topics import InternalTopics
 from everlog.broker.markers import MarkerWriter
 from everlog.broker.shard_set import ShardSet
+from everlog.broker.topic_maker import TopicMaker
 from everlog.broker.txn_questions import TxnQuestions
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.partitions import OFFSETS_TOPIC, TXN_TOPIC
@@ -29,7 +30,8 @@ class Coordinators:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self.internal_topics = InternalTopics(broker)
+        self.topic_maker = TopicMaker(broker)
+        self.internal_topics = InternalTopics(broker, self.topic_maker)
         self.groups: ShardSet[GroupShard] = ShardSet(broker, OFFSETS_TOPIC, self._make_group_shard)
         self.markers = MarkerWriter(broker)
         self.questions = TxnQuestions(broker)
@@ -73,6 +75,7 @@ class Coordinators:
 
     def image_changed(self, changes: Changes) -> None:
         """Follow another cluster image."""
+        self.topic_maker.image_changed()
         self.markers.image_changed()
         self.txns.image_changed(changes)
         self.groups.image_changed(changes)
@@ -80,6 +83,7 @@ class Coordinators:
     def tick(self, now: Instant) -> None:
         """Read on where logs are being read, and do what is due."""
         loading = [shards.load_some() for shards in (self.txns, self.groups)]
+        self.topic_maker.tick(now)
         self.questions.tick(now)
         self.txns.tick(now)
         self.groups.tick(now)

@@ -83,10 +83,12 @@ _PER_ITEM: Final[dict[int, _PerItem]] = {
 }
 
 
-def error_answer(request: Message, error: Refused) -> Message | None:
+def error_answer(request: Message, version: int, error: Refused) -> Message | None:
     """Return the answer that says the same of all that was asked for; None if the API has no place for it."""
     assert request.KEY is not None, request
     api = APIS[request.KEY]
+    if api.key == ApiKey.ELECT_LEADERS and version == 0:
+        return _no_leaders_elected(request, error)
     module = import_module(f"everlog.wire.messages.{api.module}")
     answer: Message = getattr(module, f"{api.name}Response")()
     if "error_code" in answer.__slots__:
@@ -108,6 +110,27 @@ def error_answer(request: Message, error: Refused) -> Message | None:
         items.append(item)
     setattr(answer, per_item.answered, items)
     return answer
+
+
+def _no_leaders_elected(request: Message, error: Refused) -> Message:
+    """The one answer with errors two levels down: version 0 has none for the whole."""
+    from everlog.wire.messages import elect_leaders
+
+    assert isinstance(request, elect_leaders.ElectLeadersRequest)
+    return elect_leaders.ElectLeadersResponse(
+        replica_election_results=[
+            elect_leaders.ReplicaElectionResult(
+                topic=one.topic,
+                partition_result=[
+                    elect_leaders.PartitionResult(
+                        partition_id=number, error_code=error.code, error_message=str(error)
+                    )
+                    for number in one.partitions
+                ],
+            )
+            for one in request.topic_partitions or ()
+        ]
+    )
 
 
 def _asked(request: Message, per_item: _PerItem) -> Iterator[Structure | str]:

@@ -139,7 +139,7 @@ class _Forward:
             exchange.answer_parts((outcome,))
             return
         assert isinstance(outcome, Refused), outcome
-        answer = error_answer(self._request, outcome)
+        answer = error_answer(self._request, exchange.api_version, outcome)
         if answer is None:
             exchange.answer_nothing(close=True)
         else:

@@ -175,10 +175,6 @@ class Housekeeping:
             self._broker.group_commit.wait(log, log.end_offset, now, ended)
 
     def _write_checkpoints(self) -> None:
-        for directory in self._broker.directories:
-            for log in directory.open_logs:
-                if log.partition.topic in self._broker.replicas.by_name:
-                    directory.high_watermarks[log.partition] = log.end_offset
         for checkpoints in self._checkpoints:
             checkpoints.write(lambda _durable: None)
 

@@ -1,14 +1,21 @@
-"""The topics that coordinators keep their state in: made at first use, with settings of their own."""
+"""The topics that coordinators keep their state in: made at first use, with settings of their own.
+
+A broker that is alone, its own only controller, gives them as many replicas as it can: one. In a cluster they
+have as many as the settings say, as in Kafka, and are not made before so many brokers are there: a topic that
+was made with too few while the cluster started would keep them for ever.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from everlog.broker.topic_maker import Outcomes, TopicMaker
 from everlog.controller.decisions import Refusal
-from everlog.controller.topics import CreateTopics, NewTopic, TopicCreated
+from everlog.controller.topics import NewTopic
 from everlog.coordinator.partitions import OFFSETS_TOPIC, TXN_TOPIC
-from everlog.model.errors import ErrorCode, Refused, StorageError
+from everlog.model.errors import ErrorCode, Refused
 from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
+from everlog.model.settings.kinds import Setting
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
@@ -22,8 +29,9 @@ Done = Callable[[Refused | None], None]
 class InternalTopics:
     """Makes internal topics; those who ask for one meanwhile wait for the same one."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", maker: TopicMaker) -> None:
         self._broker = broker
+        self._maker = maker
         self._waiting: dict[str, list[Done]] = {}
 
     def ensure(self, name: str, done: Done) -> None:
@@ -35,30 +43,29 @@ class InternalTopics:
         if waiting is not None:
             waiting.append(done)
             return
+        settings, image = self._broker.settings, self._broker.image
+        topic = wanted_topic(name, settings, sum(1 for _ in image.active_brokers()))
+        if topic.replication_factor > len(image.brokers):
+            # Clients ask again and again meanwhile; the controller need not hear of it each time.
+            problem = f"{topic.replication_factor} replicas are wanted, found {len(image.brokers)} brokers"
+            done(_not_available(name, problem))
+            return
         self._waiting[name] = [done]
-        brokers = sum(1 for _ in self._broker.image.active_brokers())
-        topic = wanted_topic(name, self._broker.settings, brokers)
-        self._broker.controller.submit(
-            CreateTopics((topic,)),
-            lambda reply: self._ended(name, reply),
-        )
+        self._maker.make([topic], lambda outcomes: self._ended(name, outcomes))
 
-    def _ended(self, name: str, reply: dict[str, TopicCreated | Refusal] | Refused | StorageError) -> None:
+    def _ended(self, name: str, outcomes: Outcomes) -> None:
+        one = outcomes[name]
         refusal = None
-        if isinstance(reply, Refused | StorageError):
-            refusal = _not_available(name, str(reply))
-        else:
-            one = reply[name]
-            if isinstance(one, Refusal) and one.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                refusal = _not_available(name, one.message)
+        if one is not None and one.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            refusal = _not_available(name, _why(one))
         for done in self._waiting.pop(name):
             done(refusal)
 
 
 def wanted_topic(name: str, settings: BrokerSettings, brokers: int) -> NewTopic:
-    """The topic as it is to be made; no more replicas than there are brokers."""
+    """The topic as it is to be made; where nobody else is expected, for the brokers that there are."""
     if name == OFFSETS_TOPIC:
-        factor = min(settings[keys.OFFSETS_TOPIC_REPLICATION_FACTOR], max(brokers, 1))
+        factor = _replication_factor(settings, keys.OFFSETS_TOPIC_REPLICATION_FACTOR, brokers)
         return NewTopic(
             name,
             settings[keys.OFFSETS_TOPIC_NUM_PARTITIONS],
@@ -70,7 +77,7 @@ def wanted_topic(name: str, settings: BrokerSettings, brokers: int) -> NewTopic:
             ),
         )
     assert name == TXN_TOPIC, name
-    factor = min(settings[keys.TRANSACTION_STATE_LOG_REPLICATION_FACTOR], max(brokers, 1))
+    factor = _replication_factor(settings, keys.TRANSACTION_STATE_LOG_REPLICATION_FACTOR, brokers)
     return NewTopic(
         name,
         settings[keys.TRANSACTION_STATE_LOG_NUM_PARTITIONS],
@@ -83,6 +90,16 @@ def wanted_topic(name: str, settings: BrokerSettings, brokers: int) -> NewTopic:
             ("unclean.leader.election.enable", "false"),
         ),
     )
+
+
+def _replication_factor(settings: BrokerSettings, setting: Setting[int], brokers: int) -> int:
+    controllers = {voter.id for voter in settings.voters}
+    is_alone = controllers <= {settings.node_id} and not settings[keys.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS]
+    return min(settings[setting], max(brokers, 1)) if is_alone else settings[setting]
+
+
+def _why(refusal: Refusal) -> str:
+    return refusal.message or refusal.code.name
 
 
 def _segment_bytes(wanted: int) -> str:

@@ -1,4 +1,4 @@
-"""Whether a client speaks of the leader that we are (KIP-320)."""
+"""Whether this broker leads what a client speaks of, in the epoch that the client knows (KIP-320)."""
 
 from everlog.broker.replicas import Replica
 from everlog.model.errors import ErrorCode, Refused
@@ -16,4 +16,19 @@ def check_leader_epoch(replica: Replica, epoch: int) -> None:
     raise Refused(
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         f"{replica.name} is led in epoch {replica.leader_epoch} as we know it, the request knows of {epoch}",
+    )
+
+
+def check_leads(replica: Replica, epoch: int = -1) -> None:
+    """Refuse what only the leader may answer, and whoever speaks of another of its epochs."""
+    check_leader_epoch(replica, epoch)
+    if not replica.leads:
+        raise not_leader(replica)
+
+
+def not_leader(replica: Replica) -> Refused:
+    """The refusal of whoever asked the wrong broker."""
+    return Refused(
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        f"{replica.name} is led by broker {replica.leader} in epoch {replica.leader_epoch}",
     )

@@ -1,27 +1,49 @@
-"""The partitions that this broker holds, found by name or by id."""
+"""The partitions that this broker holds, found by name or by id, and in which role it holds each."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from everlog.log.partition import PartitionLog
+from everlog.metadata.image import NO_LEADER
 from everlog.model.ids import LeaderEpoch, Offset, Uuid
 from everlog.model.topics import INTERNAL_TOPICS, TopicPartition
+from everlog.replication.follower import FollowerState
+from everlog.replication.leader import LeaderState
 
 if TYPE_CHECKING:
+    from everlog.broker.commit_waits import CommitWait
     from everlog.broker.parked import ParkedFetch
+    from everlog.broker.replica_sessions import Followed
+
+_NOTHING = Offset(0)
 
 
 class Replica:
-    """One partition held here. Its log is opened, or made, when it is first used."""
+    """One partition held here. Its log is opened, or made, when it is first used.
+
+    Where it is the only replica it leads, and its high watermark is its end. Where there are others it leads
+    or follows under one leader epoch, and `leading` or `following` says what is known of that; both begin
+    when the log is opened.
+    """
 
     __slots__ = (
         "_open_log",
+        "commit_waits",
         "directory",
+        "followers",
+        "following",
         "internal",
+        "leader",
         "leader_epoch",
+        "leading",
+        "leads",
         "log",
         "min_insync",
         "name",
+        "noted_high_watermark",
+        "sole",
+        "sync_wanted",
+        "syncs_owed",
         "topic_id",
         "watchers",
     )
@@ -36,7 +58,15 @@ class Replica:
     ) -> None:
         self.name = name
         self.topic_id = topic_id
+        self.leader: int = NO_LEADER
+        """Who leads, -1 if nobody does."""
         self.leader_epoch = leader_epoch
+        self.leads = False
+        """Whether it leads here, in `leader_epoch`."""
+        self.sole = True
+        """Whether there is no other replica: then what is here is all that there is."""
+        self.leading: LeaderState | None = None
+        self.following: FollowerState | None = None
         self.internal = name.topic in INTERNAL_TOPICS
         """Whether it is a coordinator's, which clients may read and may not write to."""
         self.min_insync = min_insync
@@ -45,26 +75,42 @@ class Replica:
         self.directory = ""
         """The log directory that holds it; known once the log is open."""
         self._open_log = open_log
+        self.noted_high_watermark = _NOTHING
+        """The high watermark as it was known in the last role; not above the log's end once that is open."""
         self.watchers: dict[ParkedFetch, None] = {}
-        """Fetches that wait for records of this partition, in the order they came."""
+        """Consumers' fetches that wait for records of this partition, in the order they came."""
+        self.followers: dict[int, Followed] = {}
+        """Brokers that fetch the partition from here, and how far they are."""
+        self.commit_waits: list[CommitWait] = []
+        """Who waits for records here to be committed, in the order of their offsets."""
+        self.sync_wanted = _NOTHING
+        """Up to here, acknowledgements wait for a sync: where the last append ended that asked for one."""
+        self.syncs_owed = 0
+        """Syncs that were asked for and have not ended."""
 
     def opened(self) -> PartitionLog:
         """Return the log, opening it if need be; StorageError if the disk does not let us."""
         log = self.log
         if log is None:
-            log = self.log = self._open_log(self)
+            log = self._open_log(self)
         return log
 
     @property
     def high_watermark(self) -> Offset:
-        """Up to where consumers may read. A single replica is its whole ISR, so that is all it has."""
-        return self.opened().end_offset
+        """Up to where consumers may read: what is committed, as far as it is known here."""
+        log = self.opened()
+        if self.sole:
+            return log.end_offset
+        if self.leading is not None:
+            return self.leading.high_watermark
+        if self.following is not None:
+            return self.following.high_watermark
+        return min(self.noted_high_watermark, log.end_offset)
 
     @property
     def last_stable_offset(self) -> Offset:
         """Up to where nothing is undecided: the first open transaction, or the high watermark."""
-        log = self.opened()
-        return log.last_stable_offset(log.end_offset)
+        return self.opened().last_stable_offset(self.high_watermark)
 
 
 class Replicas:
@@ -88,6 +134,14 @@ class Replicas:
         partitions = self.by_name.setdefault(replica.name.topic, {})
         partitions[replica.name.partition] = replica
         self.by_id[replica.topic_id] = partitions
+
+    def remove(self, replica: Replica) -> None:
+        """Give one partition up, whose topic stays."""
+        partitions = self.by_name[replica.name.topic]
+        del partitions[replica.name.partition]
+        if not partitions:
+            del self.by_name[replica.name.topic]
+            self.by_id.pop(replica.topic_id, None)
 
     def remove_topic(self, name: str) -> list[Replica]:
         """Give all partitions of a topic up, and return them."""

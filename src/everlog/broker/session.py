@@ -6,9 +6,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 from everlog.broker.exchange import Exchange, Parts
-from everlog.broker.handlers.produce_run import answer_run
+from everlog.broker.handlers.produce_run import take_run
 from everlog.model.errors import ProtocolError
-from everlog.wire.hot.produce_run import read_run
+from everlog.wire.hot.produce_run import ProduceRun, read_run
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
@@ -112,16 +112,28 @@ class Session:
         Nothing was taken if that is `at`: then `receive` is right for the request there.
         """
         broker = self._broker
-        if self._waiting or broker is None:
-            return at  # Answers go in order, and an earlier one is still owed.
-        run = read_run(data, at, end)
-        if run is None:
+        run = None if broker is None else read_run(data, at, end)
+        if broker is None or run is None or not take_run(broker, self, data, at, run):
             return at
-        answers = answer_run(broker, data, run)
-        if answers is None:
-            return at
-        self._outlet.send(answers)
         return run[0]
+
+    def owe_run(self, run: ProduceRun) -> Exchange:
+        """Owe the answers of a run, all at once, in the place of its requests."""
+        exchange = Exchange(self, run[1], run[5][0])
+        self._waiting.append(exchange)
+        if len(self._waiting) >= self._max_waiting:
+            self._outlet.pause("waiting")
+        return exchange
+
+    def answer_run(self, answers: Parts) -> None:
+        """Answer a run that was just taken, after what is still owed."""
+        if self._waiting:
+            exchange = Exchange(self, 0, 0)
+            exchange.answered = True
+            exchange.parts = answers
+            self._waiting.append(exchange)
+        else:
+            self._outlet.send(answers)
 
     def closed(self) -> None:
         """The connection has gone; answers to what it asked are dropped when they come."""

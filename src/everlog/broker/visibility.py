@@ -32,6 +32,15 @@ class Visibility:
         self._alive = frozenset(broker.id for broker in alive)
         self._reachable = frozenset(visible.broker.id for visible in self.brokers)
 
+    def any_broker(self, preferred: int) -> int:
+        """A broker that takes what is the controller's, as any does, the preferred one if the client sees it.
+
+        -1 if it sees none.
+        """
+        if preferred in self._reachable:
+            return preferred
+        return self.brokers[0].broker.id if self.brokers else NO_LEADER
+
     def leader(self, partition: PartitionImage) -> tuple[ErrorCode, int]:
         """The partition's leader if the client can reach it, else -1 and why."""
         leader = partition.leader

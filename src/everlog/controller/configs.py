@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from everlog.controller.decisions import Decision, Refusal, Standing
+from everlog.controller.elections import with_enough_in_sync
+from everlog.controller.partition_changes import Rules, changed_partitions
+from everlog.metadata.delta import apply
 from everlog.metadata.image import ALL_BROKERS, ConfigResource, ResourceType
 from everlog.model.errors import ConfigError, ErrorCode, Refused
 from everlog.model.ids import BrokerId
@@ -13,6 +16,7 @@ from everlog.model.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Update
 from everlog.model.settings.broker import parse_broker_value, unknown_setting
 from everlog.model.settings.kinds import split_list
 from everlog.model.settings.topic import topic_origins
+from everlog.model.settings.topic_table import MIN_INSYNC_REPLICAS
 from everlog.wire.message import Message
 from everlog.wire.messages.config_record import ConfigRecord
 
@@ -47,6 +51,7 @@ class ChangeConfigs:
         times = Counter(resource for resource, _ in self.resources)
         return _decided(
             [_changed(resource, changes, standing, times[resource]) for resource, changes in self.resources],
+            standing,
             self.validate_only,
         )
 
@@ -63,17 +68,40 @@ class ReplaceConfigs:
         times = Counter(resource for resource, _ in self.resources)
         return _decided(
             [_replaced(resource, given, standing, times[resource]) for resource, given in self.resources],
+            standing,
             self.validate_only,
         )
 
 
-_Outcome = list[Message] | Refusal
+_Outcome = list[ConfigRecord] | Refusal
 
 
-def _decided(outcomes: list[_Outcome], validate_only: bool) -> Decision[list[Refusal | None]]:
+def _decided(
+    outcomes: list[_Outcome], standing: Standing, validate_only: bool
+) -> Decision[list[Refusal | None]]:
     records = [record for outcome in outcomes if isinstance(outcome, list) for record in outcome]
     reply = [outcome if isinstance(outcome, Refusal) else None for outcome in outcomes]
-    return Decision(() if validate_only else tuple(records), reply)
+    if validate_only:
+        return Decision((), reply)
+    return Decision((*records, *_eligible_no_more(records, standing)), reply)
+
+
+def _eligible_no_more(records: list[ConfigRecord], standing: Standing) -> list[Message]:
+    """The records for partitions that need fewer in sync now than they have.
+
+    Their leaders go on committing, and what they commit then those in the ELR do not have (KIP-966).
+    """
+    if not any(record.name == MIN_INSYNC_REPLICAS.key for record in records):
+        return []
+    then = replace(standing, image=apply(standing.image, records, standing.image.epoch))
+    found, _ = changed_partitions(
+        standing.image,
+        Rules(then),
+        with_enough_in_sync,
+        lambda partition: bool(partition.eligible_leaders and partition.isr),
+        standing.image.partition_count,
+    )
+    return found
 
 
 def _changed(
@@ -111,7 +139,9 @@ def _replaced(
     return _records(resource, standing.image.config(resource), wanted)
 
 
-def _records(resource: ConfigResource, now: Mapping[str, str], wanted: Mapping[str, str]) -> list[Message]:
+def _records(
+    resource: ConfigResource, now: Mapping[str, str], wanted: Mapping[str, str]
+) -> list[ConfigRecord]:
     names = dict.fromkeys((*now, *wanted))
     return [
         ConfigRecord(
@@ -228,6 +258,10 @@ def _check_broker_value(resource: ConfigResource, name: str, text: str) -> None:
     if setting.update is Update.READ_ONLY:
         raise ConfigError(
             f"{name} cannot change while a broker runs; set it in the broker's file and restart"
+        )
+    if name == MIN_INSYNC_REPLICAS.key and resource != ALL_BROKERS:
+        raise ConfigError(
+            f"{name} cannot differ between brokers, expected it for all or for a topic: elections rest on it"
         )
     if setting.update is Update.PER_BROKER and resource == ALL_BROKERS:
         raise ConfigError(f"{name} can only be set for one broker, not for all")

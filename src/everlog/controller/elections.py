@@ -80,6 +80,11 @@ def with_leader_wanted(partition: PartitionImage, circumstances: Circumstances) 
     return settled(partition, elect(partition, circumstances))
 
 
+def with_enough_in_sync(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
+    """The partition when it needs fewer in sync than before: if it has enough, nobody else is eligible."""
+    return settled(partition, _with_isr(partition, partition.isr, circumstances, NOBODY))
+
+
 def with_preferred_leader(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
     """The partition led by the first of its replicas; None if that is not in sync, or leads already."""
     first = partition.replicas[0]
@@ -88,7 +93,7 @@ def with_preferred_leader(partition: PartitionImage, circumstances: Circumstance
     if first in partition.isr:
         return settled(partition, replace(partition, leader=first, last_known_leaders=()))
     if not partition.isr and first in partition.eligible_leaders:
-        return settled(partition, _led_by_eligible(partition, first))
+        return settled(partition, _led_by_eligible(partition, first, circumstances))
     return None
 
 
@@ -139,7 +144,7 @@ def elect(partition: PartitionImage, circumstances: Circumstances) -> PartitionI
         return partition if partition.leader in partition.isr else replace(partition, leader=int(NO_LEADER))
     for one in partition.replicas:
         if one in partition.eligible_leaders and one in active:
-            return _led_by_eligible(partition, one)
+            return _led_by_eligible(partition, one, circumstances)
     uncleanly = _unclean_leader(partition, circumstances)
     if uncleanly is not None:
         return replace(
@@ -178,9 +183,12 @@ def settled(
     return replace(after, leader_epoch=epoch, partition_epoch=before.partition_epoch + 1)
 
 
-def _led_by_eligible(partition: PartitionImage, one: int) -> PartitionImage:
-    # It has all that was committed. It alone is known to be in sync with itself.
-    rest = tuple(each for each in partition.eligible_leaders if each != one)
+def _led_by_eligible(partition: PartitionImage, one: int, circumstances: Circumstances) -> PartitionImage:
+    # It has all that was committed. It alone is known to be in sync with itself; where that is enough, it
+    # goes on committing, and what it commits then the others do not have.
+    rest: tuple[int, ...] = ()
+    if least_in_sync(partition, circumstances) > 1:
+        rest = tuple(each for each in partition.eligible_leaders if each != one)
     return replace(partition, leader=one, isr=(one,), eligible_leaders=rest, last_known_leaders=())
 
 

@@ -87,6 +87,8 @@ class LogDirectory:
         """The high watermarks of the last checkpoint; the broker keeps them up to date."""
         self.clean_ends: dict[TopicPartition, Offset] = {}
         """Where the part of each log ends that compaction has gone through; never above what is durable."""
+        self.before_checkpoint: Callable[[], None] | None = None
+        """Called before checkpoints are written, to bring the high watermarks up to date."""
         self._clean_ends_lost = False
         self._doomed: list[tuple[Instant, str]] = []
         # Partitions that are gone while the files on disk may still say where they began and ended.
@@ -316,6 +318,8 @@ class LogDirectory:
 
     def checkpoint_plan(self) -> CheckpointPlan:
         """The checkpoints as they stand: recovery points, log starts, high watermarks."""
+        if self.before_checkpoint is not None:
+            self.before_checkpoint()
         for partition, log in self._logs.items():
             self._recovery_points[partition] = log.recovery_point
             self._start_offsets[partition] = log.start_offset

@@ -195,6 +195,12 @@ class PartitionLog:
         time = wall if settings.log_append_time else NO_TIMESTAMP
         return Appended(base_offset, last_offset, time, False, self._flushes and unsynced.wanted(settings))
 
+    def begin_epoch(self, epoch: LeaderEpoch) -> None:
+        """Note that `epoch` begins at the end of the log, which may stay without records in it."""
+        if epoch > self.epochs.latest:
+            self.epochs.assign(epoch, self.end_offset)
+            self._unsynced.changed = True
+
     def append_run(self, run: BatchRun, leader_epoch: LeaderEpoch, wall: Timestamp) -> list[int] | None:
         """Append a client's batches with one write; returns the base offset of each.
 

@@ -13,9 +13,12 @@ from everlog.model.ids import BrokerId, Instant, Offset
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The leader's own log has grown."""
+    """The leader's own log has grown, or more of it is as durable as was asked for."""
 
     end: Offset
+    durable: Offset | None = None
+    """Up to where it counts; None is all of it. Where records are synced before they are acknowledged, the
+    leader counts itself for what it has synced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +57,29 @@ class BrokersChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicasChanged:
+    """Other brokers hold the partition: it moves, in the same leader epoch."""
+
+    replicas: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MinInSyncChanged:
     """`min.insync.replicas` of the topic is another."""
 
     least: int
 
 
-Event = Appended | FollowerFetched | Ticked | IsrChanged | ProposalRefused | BrokersChanged | MinInSyncChanged
+Event = (
+    Appended
+    | FollowerFetched
+    | Ticked
+    | IsrChanged
+    | ProposalRefused
+    | BrokersChanged
+    | ReplicasChanged
+    | MinInSyncChanged
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +115,10 @@ class _Follower:
     last_fetch_at: int = 0
 
 
+_NEVER_HEARD_OF = _Follower(Instant(0))
+"""Stands for a member of the ISR that is no replica: nothing is committed before that is cleared up."""
+
+
 class LeaderState:
     """One partition led here, in one leader epoch."""
 
@@ -125,11 +148,16 @@ class LeaderState:
         self.epoch_start = end
         """Where this epoch begins: a follower that has not come so far may still hold what will be cut."""
         self._end = end
+        self._durable = end
+        """How far the leader counts itself; at most its end."""
         self._partition_epoch = partition_epoch
         self._least = least_in_sync
         self._lag_ms_max = lag_ms_max
         self._eligible = dict(eligible or {})
         self._followers = {broker: _Follower(now) for broker in replicas if broker != me}
+        self._counted: list[_Follower] = []
+        """Those whose ends decide what is committed: in sync, or proposed to be."""
+        self._recount()
 
     @property
     def end(self) -> Offset:
@@ -137,9 +165,24 @@ class LeaderState:
         return self._end
 
     @property
+    def durable(self) -> Offset:
+        """How far the leader counts itself."""
+        return self._durable
+
+    @property
+    def partition_epoch(self) -> int:
+        """How many changes of the partition are known here."""
+        return self._partition_epoch
+
+    @property
     def can_take_all(self) -> bool:
         """Whether enough are in sync to take a write that waits for all. Asked before the append (R4)."""
         return len(self.isr) >= self._least
+
+    def end_of(self, broker: BrokerId) -> Offset | None:
+        """How far a follower is known to have come in this epoch; None if it has not fetched in it."""
+        follower = self._followers.get(broker)
+        return None if follower is None else follower.end
 
     def has_all_of(self, offset: Offset) -> bool | None:
         """Whether a write that ends at `offset` is committed; None if it is and too few are in sync."""
@@ -159,43 +202,60 @@ class LeaderState:
     def step(self, event: Event, now: Instant) -> list[Effect]:
         """Take in one event and return what the world should do about it."""
         match event:
-            case Appended(end):
-                assert end >= self._end, (end, self._end)
-                self._end = end
-                return self._advance()
-            case FollowerFetched():
-                return self._fetched(event, now)
+            case Appended(end, durable):
+                return self.appended(end, end if durable is None else durable, now)
+            case FollowerFetched(follower, broker_epoch, start):
+                return self.fetched(follower, broker_epoch, start, now)
             case Ticked():
                 return self._shrink(now)
             case IsrChanged(isr, partition_epoch):
                 return self._changed(isr, partition_epoch)
             case ProposalRefused():
                 self.proposed = None
+                self._recount()
                 return self._advance()
             case BrokersChanged(eligible):
                 self._eligible = dict(eligible)
                 return []
+            case ReplicasChanged(replicas):
+                return self._moved(replicas, now)
             case MinInSyncChanged(least):
                 self._least = least
                 return self._advance()
             case _:
                 assert_never(event)
 
-    def _fetched(self, event: FollowerFetched, now: Instant) -> list[Effect]:
-        follower = self._followers.get(event.follower)
-        if follower is None or event.start > self._end:
+    def appended(self, end: Offset, durable: Offset, now: Instant) -> list[Effect]:
+        """As the event: the log ends at `end` now, and counts up to `durable`."""
+        before = self._end
+        assert durable <= end >= before, (durable, end, before)
+        if end > before:
+            for follower in self._followers.values():
+                if follower.end == before:
+                    follower.caught_up_at = (
+                        now  # It had everything until just now, however long ago it said so.
+                    )
+            self._end = end
+        counted_all, self._durable = self._durable == before, durable
+        # Whoever else is counted lacks what was just appended, so that alone commits nothing.
+        return [] if counted_all and self._counted else self._advance()
+
+    def fetched(self, broker: BrokerId, broker_epoch: int, start: Offset, now: Instant) -> list[Effect]:
+        """As the event: a follower has asked for the log from `start` on, in this leader's epoch."""
+        follower = self._followers.get(broker)
+        if follower is None or start > self._end:
             return []  # No replica of ours, or one that has what we lack: it has yet to cut its log.
-        follower.end = event.start
-        follower.broker_epoch = event.broker_epoch
-        if event.start >= self._end:
+        follower.end = start
+        follower.broker_epoch = broker_epoch
+        if start >= self._end:
             follower.caught_up_at = now
-        elif event.start >= follower.last_leader_end:
+        elif start >= follower.last_leader_end:
             follower.caught_up_at = Instant(max(follower.caught_up_at, follower.last_fetch_at))
         follower.last_leader_end = self._end
         follower.last_fetch_at = now
         effects = self._advance()
-        if event.follower not in self.isr and self.proposed is None and self._may_join(event.follower):
-            effects += self._propose(self.isr | {event.follower})
+        if broker not in self.isr and self.proposed is None and self._may_join(broker):
+            effects += self._propose(self.isr | {broker})
         return effects
 
     def _may_join(self, broker: BrokerId) -> bool:
@@ -221,8 +281,15 @@ class LeaderState:
     def _lags(self, follower: _Follower) -> bool:
         return follower.end is None or follower.end < self._end
 
+    def propose_as_it_is(self) -> ProposeIsr:
+        """Propose the ISR that there is: this leader has taken over after an unclean election."""
+        [effect] = self._propose(self.isr)
+        assert isinstance(effect, ProposeIsr)
+        return effect
+
     def _propose(self, isr: frozenset[BrokerId]) -> list[Effect]:
         self.proposed = isr
+        self._recount()
         members = {
             broker: -1 if broker == self.me else self._followers[broker].broker_epoch
             for broker in sorted(isr)
@@ -233,18 +300,35 @@ class LeaderState:
         if partition_epoch <= self._partition_epoch:
             return []  # Older than what we know.
         self.isr, self._partition_epoch, self.proposed = isr, partition_epoch, None
+        self._recount()
         return self._advance()
 
-    def _advance(self) -> list[Effect]:
+    def _moved(self, replicas: Iterable[BrokerId], now: Instant) -> list[Effect]:
+        known = self._followers
+        self._followers = {
+            broker: known.get(broker) or _Follower(now) for broker in replicas if broker != self.me
+        }
+        self._recount()
+        return self._advance()
+
+    def _recount(self) -> None:
         # A proposed member counts at once. The controller may have admitted it already, and whoever may lead
         # next has to hold all that we call committed. One proposed out counts until it is.
         counted = self.isr | (self.proposed or frozenset())
+        self._counted = [
+            self._followers.get(broker, _NEVER_HEARD_OF) for broker in sorted(counted) if broker != self.me
+        ]
+
+    def _advance(self) -> list[Effect]:
         if len(self.isr) < self._least:
             return []  # Too few have it to call anything committed (KIP-966).
-        ends = [self._end if broker == self.me else self._followers[broker].end for broker in counted]
-        if any(end is None for end in ends):
-            return []
-        committed = min(end for end in ends if end is not None)
+        committed = self._durable
+        for follower in self._counted:
+            end = follower.end
+            if end is None:
+                return []
+            if end < committed:
+                committed = end
         if committed <= self.high_watermark:
             return []
         self.high_watermark = committed

@@ -1,4 +1,8 @@
-"""Run seeds: `python -m everlog.sim --seed N [--seeds K] [--workload clients]`, or `--check` a history."""
+"""Run seeds: `python -m everlog.sim --seed N [--seeds K] [--workload clients | --cluster]`, or `--check` one.
+
+`--cluster --seed N --trace` tells what happened in a seed line by line, `--shrink` looks for a smaller run
+that fails in the same way. `--processes 2` is for long runs: progress, and a report in JSON.
+"""
 
 import argparse
 import logging
@@ -9,36 +13,57 @@ from collections.abc import Callable
 from pathlib import Path
 
 from everlog.sim.checkers import check, summary
-from everlog.sim.client_world import run_client_seed
+from everlog.sim.cluster_plan import ClusterPlan, draw_cluster
+from everlog.sim.cluster_trace import Trace
+from everlog.sim.cluster_world import ClusterResult, client_names, run_cluster_plan
 from everlog.sim.history import read_history
-from everlog.sim.world import Result, run_seed
+from everlog.sim.long_run import WORLDS, run_long
+from everlog.sim.shrink import shrink
+from everlog.sim.world import Result
 
-Run = Callable[[int], Result]
-_WORKLOADS: dict[str, Run] = {"scripts": run_seed, "clients": run_client_seed}
+Run = Callable[[int], Result | ClusterResult]
 
 
 def main() -> int:
     """Run what the arguments say; 1 if anything was found."""
+    given = _arguments().parse_args()
+    if given.check is not None:
+        found = check(read_history(given.check))
+        _print(summary(found))
+        return 1 if found else 0
+    world = "cluster" if given.cluster else given.workload
+    if given.shrink:
+        return _shrink(draw_cluster(given.seed), given.most_runs)
+    if given.trace:
+        return _trace(draw_cluster(given.seed), frames=not given.no_frames)
+    logging.basicConfig(level=logging.CRITICAL)
+    if given.processes:
+        return 1 if run_long(world, given.seed, given.seeds, given.processes, given.report).failures else 0
+    verbose = given.verbose or given.seeds == 1
+    return _run(WORLDS[world], given.seed, given.seeds, given.history, verbose=verbose)
+
+
+def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m everlog.sim", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds")
     parser.add_argument(
         "--workload",
-        choices=sorted(_WORKLOADS),
+        choices=["clients", "scripts"],
         default="scripts",
-        help="who works: small clients that are scripts, or programs with the public clients",
+        help="who works on one node: small clients that are scripts, or programs with the public clients",
     )
+    parser.add_argument("--cluster", action="store_true", help="a cluster of nodes, with scripts")
     parser.add_argument("--history", type=Path, help="write the history of the last seed here")
     parser.add_argument("--check", type=Path, help="check a history that somebody wrote, and run nothing")
     parser.add_argument("--verbose", action="store_true", help="print each seed's plan")
-    given = parser.parse_args()
-    logging.basicConfig(level=logging.CRITICAL)
-    if given.check is not None:
-        found = check(read_history(given.check))
-        _print(summary(found))
-        return 1 if found else 0
-    run = _WORKLOADS[given.workload]
-    return _run(run, given.seed, given.seeds, given.history, verbose=given.verbose or given.seeds == 1)
+    parser.add_argument("--trace", action="store_true", help="tell what happens in the seed of a cluster")
+    parser.add_argument("--no-frames", action="store_true", help="leave frames out of the trace")
+    parser.add_argument("--shrink", action="store_true", help="make the failing seed of a cluster smaller")
+    parser.add_argument("--most-runs", type=int, default=200, help="how often a run is tried for that")
+    parser.add_argument("--processes", type=int, default=0, help="run on so many processes, with progress")
+    parser.add_argument("--report", type=Path, help="where a long run writes its report")
+    return parser
 
 
 def _run(run: Run, first: int, count: int, history: Path | None, *, verbose: bool) -> int:
@@ -70,7 +95,43 @@ def _run(run: Run, first: int, count: int, history: Path | None, *, verbose: boo
     return 1 if failed else 0
 
 
-def _findings(result: Result) -> str:
+def _trace(plan: ClusterPlan, *, frames: bool) -> int:
+    trace = Trace(_print, frames=frames)
+    logger = logging.getLogger("everlog")
+    logger.addHandler(trace)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        result = run_cluster_plan(plan, trace)
+    except Exception:  # noqa: BLE001  # it is what the trace is for
+        _print(traceback.format_exc())
+        return 1
+    finally:
+        logger.removeHandler(trace)
+        logger.propagate = True
+    _print(_findings(result) if not result.sound else f"sound: {plan}")
+    return 0 if result.sound else 1
+
+
+def _shrink(plan: ClusterPlan, most_runs: int) -> int:
+    logging.disable(logging.CRITICAL)
+
+    def run(candidate: ClusterPlan) -> ClusterResult | Exception:
+        try:
+            return run_cluster_plan(candidate)
+        except Exception as error:  # noqa: BLE001  # it is what is looked for
+            return error
+
+    first = run(plan)
+    if isinstance(first, ClusterResult) and first.sound:
+        _print(f"seed {plan.seed} is sound, there is nothing to make smaller")
+        return 0
+    found = shrink(plan, run, client_names(plan), most_runs)
+    _print(f"{found.signature}\nafter {found.runs} runs: {found.plan}")
+    return _trace(found.plan, frames=False)
+
+
+def _findings(result: Result | ClusterResult) -> str:
     lines = [f"seed {result.plan.seed} is not sound: {result.plan}", summary(result.violations)]
     return "\n".join(lines + result.problems[:5])
 

@@ -32,8 +32,10 @@ class ClusterGhosts:
         self.quorum.began(machine.node_id)
         self.partitions.began(machine.node_id)
 
-    def stopped(self, machine: "Machine") -> None:
+    def stopped(self, machine: "Machine", *, clean: bool) -> None:
         """A node ends its life."""
+        if not clean:
+            self.images.unclean.add(machine.node_id)
 
     def step(self, machine: "Machine") -> None:
         """Look at a node; AssertionError names what does not hold."""

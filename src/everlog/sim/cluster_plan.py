@@ -113,6 +113,9 @@ class ClusterPlan:
         return f"{self.nodes} nodes, {self.clients}{absent}; {chosen}; {strikes}"
 
 
+SESSION_MS = 2_000
+"""How long the members of a group may be silent."""
+
 _PROCESS = (Blow.KILL, Blow.KILL_SOON, Blow.STOP, Blow.PAUSE, Blow.KILL_ALL)
 _NETWORK = (
     Blow.RESET,
@@ -155,6 +158,7 @@ def draw_cluster(seed: int) -> ClusterPlan:
         compacted=False,
         delete_retention_ms=86_400_000,
         replication=3,
+        slowness=chance.pick((2, 4, 8)),
     )
     drifts = tuple(chance.below(2_001) - 1_000 for _ in range(nodes))
     return ClusterPlan(clients, nodes, _strikes(chance, load_ms, crashes), drifts, settings)
@@ -219,7 +223,7 @@ def _settings(chance: SimRandom, crashes: Crashes) -> dict[str, str]:
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "100",
         "group.consumer.min.session.timeout.ms": "100",
-        "group.consumer.session.timeout.ms": "600",
+        "group.consumer.session.timeout.ms": str(SESSION_MS),
         "group.consumer.min.heartbeat.interval.ms": "10",
         "group.consumer.heartbeat.interval.ms": "150",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -228,7 +232,6 @@ def _settings(chance: SimRandom, crashes: Crashes) -> dict[str, str]:
         "broker.session.timeout.ms": chance.pick(("600", "1500", "3000")),
         "broker.heartbeat.interval.ms": "200",
         "replica.lag.time.max.ms": chance.pick(("500", "1500", "10000")),
-        "replica.fetch.wait.max.ms": "100",
         "controller.quorum.election.timeout.ms": str(patience_ms),
         "controller.quorum.election.backoff.max.ms": str(patience_ms),
         "controller.quorum.fetch.timeout.ms": str(patience_ms * 2),

@@ -9,7 +9,7 @@ from everlog.sim.clock import MIDNIGHT, DriftingClock
 from everlog.sim.cluster_clients import ClientConnection
 from everlog.sim.cluster_ghosts import ClusterGhosts
 from everlog.sim.cluster_nemesis import ClusterNemesis
-from everlog.sim.cluster_plan import ClusterPlan, Mark, draw_cluster
+from everlog.sim.cluster_plan import SESSION_MS, ClusterPlan, Mark, draw_cluster
 from everlog.sim.cluster_trace import Trace
 from everlog.sim.history import History, Kind, Operation, Outcome, Recorder
 from everlog.sim.machine import CONTROLLERS_PORT, Machine, host_name
@@ -65,6 +65,8 @@ class ClusterWorld:
         self.setting = Setting(
             self.recorder, self.time.ticks, self._wall, lambda: self._stopping, clustered=True
         )
+        self.setting.slowness = plan.clients.slowness
+        self.setting.session_ms = SESSION_MS
         self.machines = [self._machine(node_id) for node_id in range(1, plan.nodes + 1)]
         self.ghosts = ClusterGhosts(self.machines, self.recorder, self.say)
         self.nemesis = ClusterNemesis(self, chance.fork("nemesis"))
@@ -96,9 +98,9 @@ class ClusterWorld:
         now = self.time.ticks()
         self.recorder.add(Operation("nemesis", Kind.FAULT, Outcome.OK, start, now, note=what))
 
-    def stopped(self, machine: Machine) -> None:
+    def stopped(self, machine: Machine, *, clean: bool = False) -> None:
         """A machine stops now."""
-        self.ghosts.stopped(machine)
+        self.ghosts.stopped(machine, clean=clean)
 
     def is_marked(self, machine: Machine, mark: Mark) -> bool:
         """Whether a machine is what a mark says."""
@@ -196,6 +198,20 @@ class ClusterWorld:
 
 
 _CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
+
+
+def client_names(plan: ClusterPlan) -> list[str]:
+    """The clients that a plan has, those that are absent included."""
+    chosen = plan.clients
+    counts = {
+        "plain": chosen.plain_appenders,
+        "idempotent": chosen.idempotent_appenders,
+        "reader": chosen.readers,
+        "transactor": chosen.transactors,
+        "member": chosen.members,
+        "pipeline": chosen.pipelines,
+    }
+    return [f"{kind}{number}" for kind, count in counts.items() for number in range(count)]
 
 
 def run_cluster_seed(seed: int, trace: Trace | None = None) -> ClusterResult:

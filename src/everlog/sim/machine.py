@@ -103,6 +103,7 @@ class Machine(Host):
         """Called when the node cannot start, or go on."""
         self._mesh = mesh
         self._has_power = True
+        self._parsed = broker_settings(self.settings)
         mesh.add(self.name, self)
 
     # What the mesh asks.
@@ -141,7 +142,7 @@ class Machine(Host):
     def _start(self) -> None:
         try:
             self.node = Node(
-                broker_settings(self.settings),
+                self._parsed,
                 self.files,
                 self.clock,
                 self._chance.fork(f"life {self.life}"),

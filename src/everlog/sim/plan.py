@@ -53,6 +53,8 @@ class Plan:
     """When which process is killed, where clients are processes."""
     replication: int = 1
     """How many replicas each partition has."""
+    slowness: int = 1
+    """How many times longer than usual clients pause."""
     absent: frozenset[str] = frozenset()
     """Clients that are left out, where a run that failed is made smaller."""
 

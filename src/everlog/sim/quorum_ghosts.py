@@ -77,6 +77,10 @@ class ImageGhosts:
         self._holder = holder
         self._least = least_in_sync
         self._seen: dict[str, PartitionImage] = {}
+        self._epochs: dict[int, int] = {}
+        """The epoch under which each broker was last registered."""
+        self.unclean: set[int] = set()
+        """Nodes that have stopped uncleanly and not been registered since."""
 
     def step(self, image: ClusterImage) -> None:
         """Look at an image that a node has published, if it is newer than any before."""
@@ -84,11 +88,16 @@ class ImageGhosts:
             return
         self.newest = image
         self.changes = []
+        back = {broker.id for broker in image.brokers.values() if broker.epoch != self._epochs.get(broker.id)}
+        self._epochs = {broker.id: broker.epoch for broker in image.brokers.values()}
+        for node_id in sorted(back & self.unclean):
+            self._check_excluded(image, node_id)
+        self.unclean -= back
         for topic in image.topics.values():
             for index, partition in enumerate(topic.partitions):
                 name = f"{topic.name}-{index}"
                 before = self._seen.get(name)
-                if partition is not before:
+                if partition != before:
                     self._seen[name] = partition
                     self._check(image, name, before, partition)
 
@@ -116,6 +125,15 @@ class ImageGhosts:
             self._check_changes(what, before, now)
         for member in sorted(isr | elr):
             assert self._holder.has_all(member, name), f"{what}: {member} lacks what is committed"
+
+    def _check_excluded(self, image: ClusterImage, node_id: int) -> None:
+        """Whoever is back from an unclean stop leads nothing, and is in no ISR and eligible nowhere."""
+        for topic in image.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                places = {partition.leader, *partition.isr, *partition.eligible_leaders}
+                assert node_id not in places, (
+                    f"{node_id} is back from an unclean stop in {topic.name}-{index}"
+                )
 
     def _check_changes(self, what: str, before: PartitionImage, now: PartitionImage) -> None:
         assert now.partition_epoch > before.partition_epoch, f"{what}: partition epoch {now.partition_epoch}"

@@ -9,6 +9,7 @@ from everlog.metadata.image import ALL_BROKERS, ConfigResource, ResourceType, to
 from everlog.model.errors import ErrorCode
 from everlog.sim.chance import SimRandom
 from tests.unit.controller.builders import some_settings
+from tests.unit.controller.clusters import Cluster, check_invariants, shape
 from tests.unit.controller.test_topics import a_standing
 
 ORDERS = topic_resource("orders")
@@ -213,3 +214,32 @@ def test_no_resources_at_all_is_fine() -> None:
     assert ChangeConfigs(()).decide(a_standing()).reply == []
     assert ReplaceConfigs(()).decide(a_standing()).reply == []
     assert ChangeConfigs(((ORDERS, ()),)).decide(a_standing("orders")).reply == [None]
+
+
+def lowered(cluster: Cluster, resource: ConfigResource, change: ConfigChange) -> None:
+    (outcome,) = cluster.do(ChangeConfigs(((resource, (change,)),)))
+    assert outcome is None, outcome
+
+
+def test_nobody_is_eligible_any_more_where_fewer_need_to_be_in_sync() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", (1, 2, 3), min_insync_replicas="2")
+    cluster.create("payments", (1, 2, 3))
+    lowered(cluster, ALL_BROKERS, ConfigChange("min.insync.replicas", SET, "2"))
+    for name in ("orders", "payments"):
+        cluster.put(name, isr=(1,), eligible_leaders=(2,))
+
+    lowered(cluster, ALL_BROKERS, ConfigChange("min.insync.replicas", DELETE, None))
+    assert shape(cluster.partition("payments")) == (1, (1,), ())
+    assert shape(cluster.partition("orders")) == (1, (1,), (2,)), "it has a number of its own"
+
+    lowered(cluster, ORDERS, ConfigChange("min.insync.replicas", SET, "1"))
+    assert shape(cluster.partition("orders")) == (1, (1,), ())
+    check_invariants(cluster)
+
+
+def test_the_number_in_sync_cannot_differ_between_brokers() -> None:
+    code, message = refused(BROKER_1, ("min.insync.replicas", SET, "2"))
+
+    assert code is ErrorCode.INVALID_REQUEST
+    assert "elections rest on it" in message

@@ -228,6 +228,16 @@ class TestUnreadable:
         assert len(failures(heard)) == 2
         assert world.links[0].closed
 
+    def test_an_answer_to_another_request_is_not_taken_for_this_ones(
+        self, world: ScriptedWorld, peer: Peer, heard: Heard
+    ) -> None:
+        ask(peer, heard)
+        ask(peer, heard)
+        world.links[0].open()
+        world.links[0].answer(1, BEATEN)
+        assert len(failures(heard)) == 2
+        assert world.links[0].closed
+
     def test_an_answer_that_nobody_asked_for_ends_the_connection(
         self, world: ScriptedWorld, peer: Peer, heard: Heard
     ) -> None:

@@ -24,6 +24,10 @@ COMMANDS: dict[int, str] = {
     ApiKey.CREATE_PARTITIONS: f"{_OURS}.create_partitions",
     ApiKey.ALTER_CONFIGS: f"{_OURS}.alter_configs",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: f"{_OURS}.incremental_alter_configs",
+    ApiKey.ELECT_LEADERS: f"{_OURS}.elect_leaders",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: f"{_OURS}.alter_partition_reassignments",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: f"{_OURS}.list_partition_reassignments",
+    ApiKey.UNREGISTER_BROKER: f"{_OURS}.unregister_broker",
 }
 """What clients may ask of any broker, which then asks the controller."""
 
@@ -38,6 +42,7 @@ _MODULES: dict[int, str] = {
     ApiKey.BROKER_HEARTBEAT: f"{_OURS}.broker_heartbeat",
     ApiKey.ALTER_PARTITION: f"{_OURS}.alter_partition",
     ApiKey.ALLOCATE_PRODUCER_IDS: f"{_OURS}.allocate_producer_ids",
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: f"{_OURS}.assign_replicas_to_dirs",
     ApiKey.ENVELOPE: f"{_OURS}.envelope",
 }
 _handlers: dict[int, Handler] = {}

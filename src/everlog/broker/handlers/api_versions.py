@@ -1,4 +1,4 @@
-"""ApiVersions, versions 0 to 5: which requests this broker serves.
+"""ApiVersions, versions 0 to 5: which requests this broker, or this controller's desk, serves.
 
 3 is flexible and brings the client's name, 4 may name features that start at 0, 5 lets a client say whom it
 expects. A version above ours is answered in the format of version 0, which any client can read (KIP-511).
@@ -6,11 +6,13 @@ expects. A version above ours is answered in the format of version 0, which any 
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from everlog.broker.exchange import Exchange
 from everlog.metadata.features import SUPPORTED_FEATURES
+from everlog.metadata.image import ClusterImage
 from everlog.model.errors import ErrorCode
+from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
 from everlog.wire.apis import APIS, ApiKey
 from everlog.wire.messages.api_versions import (
@@ -21,17 +23,42 @@ from everlog.wire.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-if TYPE_CHECKING:
-    from everlog.broker.broker import Broker
-    from everlog.broker.desk.desk import Desk
-
 _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 _FIRST_WITH_CLIENT_SOFTWARE = 3
 _FIRST_WITH_CLUSTER = 5
 _FIRST_WITH_FEATURES_FROM_0 = 4
 
 
-def handle(broker: "Broker | Desk", request: ApiVersionsRequest, exchange: Exchange) -> None:
+class Host(Protocol):
+    """What broker and desk have in common."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that it belongs to."""
+        ...
+
+    @property
+    def node_id(self) -> int:
+        """Its number there."""
+        ...
+
+    @property
+    def advertised(self) -> Mapping[int, tuple[int, int]]:
+        """API key to the versions that are told of."""
+        ...
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """What the node was told."""
+        ...
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as it is committed."""
+        ...
+
+
+def handle(broker: Host, request: ApiVersionsRequest, exchange: Exchange) -> None:
     """Answer the list of APIs, or say what is wrong with who asks."""
     version = exchange.api_version
     if version >= _FIRST_WITH_CLIENT_SOFTWARE and not (
@@ -48,7 +75,7 @@ def handle(broker: "Broker | Desk", request: ApiVersionsRequest, exchange: Excha
     exchange.answer(served(broker, version))
 
 
-def _wrong_cluster(broker: "Broker | Desk", request: ApiVersionsRequest) -> ErrorCode | None:
+def _wrong_cluster(broker: Host, request: ApiVersionsRequest) -> ErrorCode | None:
     names_cluster, names_node = request.cluster_id is not None, request.node_id >= 0
     if names_cluster != names_node:
         return ErrorCode.INVALID_REQUEST
@@ -57,16 +84,18 @@ def _wrong_cluster(broker: "Broker | Desk", request: ApiVersionsRequest) -> Erro
     return None
 
 
-def _advertised(broker: "Broker | Desk") -> Mapping[int, tuple[int, int]]:
+def _advertised(broker: Host) -> Mapping[int, tuple[int, int]]:
     """What is served and stable, and what is not yet stable where a setting asks for it."""
-    served = broker.advertised
-    if ApiKey.INIT_PRODUCER_ID not in served or not broker.settings[keys.TRANSACTION_TWO_PHASE_COMMIT_ENABLE]:
-        return served
-    low, _ = served[ApiKey.INIT_PRODUCER_ID]
-    return {**served, ApiKey.INIT_PRODUCER_ID: (low, APIS[ApiKey.INIT_PRODUCER_ID].max_version)}
+    stable = broker.advertised.get(ApiKey.INIT_PRODUCER_ID)
+    if stable is None or not broker.settings[keys.TRANSACTION_TWO_PHASE_COMMIT_ENABLE]:
+        return broker.advertised
+    return {
+        **broker.advertised,
+        ApiKey.INIT_PRODUCER_ID: (stable[0], APIS[ApiKey.INIT_PRODUCER_ID].max_version),
+    }
 
 
-def served(broker: "Broker | Desk", version: int) -> ApiVersionsResponse:
+def served(broker: Host, version: int) -> ApiVersionsResponse:
     """The full answer: every API in the dispatch table, and the features of the cluster."""
     features = broker.image.features
     return ApiVersionsResponse(

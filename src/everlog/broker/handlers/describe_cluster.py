@@ -1,9 +1,13 @@
-"""DescribeCluster, versions 0 to 2. 1 asks for brokers or for controllers, 2 can include fenced brokers."""
+"""DescribeCluster, versions 0 to 2. 1 asks for brokers or for controllers, 2 can include fenced brokers.
+
+The controller that it names is a broker, this one if it can be: what is the controller's is passed on by any.
+"""
 
 from typing import TYPE_CHECKING
 
 from everlog.broker.access import cluster_operations
 from everlog.broker.exchange import Exchange
+from everlog.broker.visibility import Visibility
 from everlog.model.errors import ErrorCode
 from everlog.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -22,6 +26,7 @@ def handle(broker: "Broker", request: DescribeClusterRequest, exchange: Exchange
     if request.endpoint_type != _BROKERS:
         exchange.answer(_wrong_type(broker, request.endpoint_type))
         return
+    view = Visibility(broker.image, lambda one: broker.listener_endpoint(exchange.listener_name, one))
     brokers: list[DescribeClusterBroker] = []
     for number in sorted(broker.image.brokers):
         known = broker.image.brokers[number]
@@ -35,7 +40,7 @@ def handle(broker: "Broker", request: DescribeClusterRequest, exchange: Exchange
     exchange.answer(
         DescribeClusterResponse(
             cluster_id=broker.cluster_id,
-            controller_id=broker.node_id,
+            controller_id=view.any_broker(broker.node_id),
             brokers=brokers,
             cluster_authorized_operations=cluster_operations(
                 asked=request.include_cluster_authorized_operations

@@ -7,11 +7,13 @@ flexible and finds divergence, 13 names topics by id, 15 moves the replica id to
 The answer holds file ranges, not bytes: they go from the page cache to the socket.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from everlog.broker.exchange import Exchange
 from everlog.broker.fetch_sessions import FetchContext
-from everlog.broker.leadership import check_leader_epoch
+from everlog.broker.handlers import replica_fetch
+from everlog.broker.leader_hints import elsewhere, endpoints
+from everlog.broker.leadership import check_leader_epoch, not_leader
 from everlog.broker.parked import ParkedFetch
 from everlog.broker.replicas import Replica
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
@@ -27,6 +29,18 @@ from everlog.wire.hot.fetch import (
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
+
+
+_FIRST_FROM_FOLLOWERS = 11
+"""From here on a reader knows that a replica which follows may know less than the leader (KIP-392)."""
+_ASK_THE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class _Wish(NamedTuple):
+    """What a reader wants of every partition."""
+
+    read_committed: bool
+    from_followers: bool
 
 
 class _Answer:
@@ -52,23 +66,21 @@ def handle(broker: "Broker", request: FetchData, exchange: Exchange) -> None:
     now = broker.clock.now()
     version = exchange.api_version
     if request.replica_id >= 0:
-        # Only a broker of the cluster may pull as a replica, and a single node has no other.
-        # A client that could would move the high watermark (CVE-2018-1288).
-        _answer_error(exchange, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, request)
+        replica_fetch.handle(broker, request, exchange)
         return
     try:
         context = broker.fetch_sessions.context(request, version >= FIRST_WITH_TOPIC_ID, now)
     except Refused as refused:
         exchange.answer_parts(write_fetch_answer(version, exchange.correlation_id, refused.code, 0, []))
         return
-    answer = _read_all(broker, request, context)
+    answer = _read_all(broker, request, context, version)
     if (
         answer.must_go
         or answer.bytes_found >= request.min_bytes
         or request.max_wait_ms <= 0
         or not context.partitions
     ):
-        _send(exchange, context, answer)
+        _send(broker, exchange, context, answer)
         return
     _park(broker, request, context, exchange, answer, now)
 
@@ -87,19 +99,25 @@ def _park(
         if replica is not None:
             replicas.append(replica)
 
-    def complete() -> None:
-        if not exchange.abandoned:
-            _send(exchange, context, _read_all(broker, request, context))
+    def answer_now(in_any_case: bool) -> bool:
+        if exchange.abandoned:
+            return True
+        found = _read_all(broker, request, context, exchange.api_version)
+        if not (in_any_case or found.must_go or found.bytes_found >= request.min_bytes):
+            return False
+        _send(broker, exchange, context, found)
+        return True
 
     missing = request.min_bytes - answer.bytes_found
-    broker.parked.park(ParkedFetch(replicas, missing, Instant(now + request.max_wait_ms), complete))
+    broker.parked.park(ParkedFetch(replicas, missing, Instant(now + request.max_wait_ms), answer_now))
 
 
-def _read_all(broker: "Broker", request: FetchData, context: FetchContext) -> _Answer:
+def _read_all(broker: "Broker", request: FetchData, context: FetchContext, version: int) -> _Answer:
     answer = _Answer()
+    wish = _Wish(request.read_committed, version >= _FIRST_FROM_FOLLOWERS)
     room = min(request.max_bytes, broker.fetch_max_bytes)
     for wanted in context.partitions:
-        result = _read_one(broker, wanted, request.read_committed, room, answer.bytes_found == 0)
+        result = _read_one(broker, wanted, wish, room, answer.bytes_found == 0)
         if result.records is not None:
             answer.bytes_found += result.records.length
             room -= result.records.length
@@ -110,16 +128,20 @@ def _read_all(broker: "Broker", request: FetchData, context: FetchContext) -> _A
 
 
 def _read_one(
-    broker: "Broker", wanted: FetchPartition, read_committed: bool, room: int, nothing_yet: bool
+    broker: "Broker", wanted: FetchPartition, wish: _Wish, room: int, nothing_yet: bool
 ) -> FetchResult:
     """Read one partition; whatever is wrong with it stays with it."""
     replica = broker.replicas.get(wanted.topic, wanted.partition)
     if replica is None:
-        return FetchResult(wanted.partition, _unknown(broker, wanted.topic))
+        code, leader = elsewhere(broker, wanted.topic, wanted.partition)
+        return FetchResult(wanted.partition, code, leader=leader)
     try:
-        return _read_replica(replica, wanted, read_committed, room, nothing_yet)
+        return _read_replica(replica, wanted, wish, room, nothing_yet)
     except Refused as refused:
         log = replica.log
+        if refused.code in _ASK_THE_LEADER:
+            hint = (int(replica.leader), int(replica.leader_epoch))
+            return FetchResult(wanted.partition, refused.code, leader=hint)
         if log is None or refused.code != ErrorCode.OFFSET_OUT_OF_RANGE:
             return FetchResult(wanted.partition, refused.code)
         return FetchResult(
@@ -137,16 +159,26 @@ def _read_one(
 
 
 def _read_replica(
-    replica: Replica, wanted: FetchPartition, read_committed: bool, room: int, nothing_yet: bool
+    replica: Replica, wanted: FetchPartition, wish: _Wish, room: int, nothing_yet: bool
 ) -> FetchResult:
     check_leader_epoch(replica, wanted.leader_epoch)
     log = replica.log or replica.opened()
-    end = log.end_offset
-    stable = log.last_stable_offset(end)
+    read_committed = wish.read_committed
+    if not replica.leads and not (wish.from_followers and replica.following is not None):
+        raise not_leader(replica)
     offset = wanted.fetch_offset
+    log_end = log.end_offset
+    # Up to where it is committed. Only replicas that have others know less than that they have.
+    end = log_end if replica.sole else replica.high_watermark
+    stable = log.last_stable_offset(end)
     start = log.start_offset
+    if not replica.leads and (offset > log_end or wanted.last_fetched_epoch > log.epochs.latest):
+        # Not yet, rather than out of range: a reader would begin anew (KIP-392).
+        raise Refused(
+            ErrorCode.OFFSET_NOT_AVAILABLE, f"{replica.name} has come to {log_end} here, asked for {offset}"
+        )
     if wanted.last_fetched_epoch >= 0:
-        epoch, epoch_end = log.epochs.end_offset_for(wanted.last_fetched_epoch, end)
+        epoch, epoch_end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log_end)
         if epoch_end < 0:
             raise Refused(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -156,10 +188,10 @@ def _read_replica(
         if epoch < wanted.last_fetched_epoch or epoch_end < offset:
             return FetchResult(wanted.partition, 0, end, stable, start, diverging=(epoch, epoch_end))
     limit = stable if read_committed else end
-    if start <= offset <= end and offset >= limit:
+    if start <= offset <= log_end and offset >= limit:
         return FetchResult(wanted.partition, 0, end, stable, start, [] if read_committed else None)
     most = min(room, wanted.max_bytes)
-    if most <= 0 and not nothing_yet and start <= offset <= end:
+    if most <= 0 and not nothing_yet and start <= offset <= log_end:
         return FetchResult(wanted.partition, 0, end, stable, start, [] if read_committed else None)
     records = log.read(offset, most, limit, at_least_one=nothing_yet)
     aborted: list[tuple[int, int]] | None = None
@@ -168,13 +200,7 @@ def _read_replica(
     return FetchResult(wanted.partition, 0, end, stable, start, aborted, records)
 
 
-def _unknown(broker: "Broker", topic: Topic) -> ErrorCode:
-    if isinstance(topic, str) or topic in broker.replicas.by_id:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.UNKNOWN_TOPIC_ID
-
-
-def _send(exchange: Exchange, context: FetchContext, answer: _Answer) -> None:
+def _send(broker: "Broker", exchange: Exchange, context: FetchContext, answer: _Answer) -> None:
     topics = answer.topics
     session = context.session
     if session is not None:
@@ -185,15 +211,10 @@ def _send(exchange: Exchange, context: FetchContext, answer: _Answer) -> None:
                 told.append((topic, news))
         if context.incremental:
             topics = told
+    leaders = [result.leader[0] for _, results in topics for result in results if result.leader is not None]
+    known = endpoints(broker, exchange.listener_name, leaders) if leaders else ()
     exchange.answer_parts(
-        write_fetch_answer(exchange.api_version, exchange.correlation_id, 0, context.session_id, topics)
-    )
-
-
-def _answer_error(exchange: Exchange, code: ErrorCode, request: FetchData) -> None:
-    answer = _Answer()
-    for wanted in request.partitions:
-        answer.add(wanted.topic, FetchResult(wanted.partition, code))
-    exchange.answer_parts(
-        write_fetch_answer(exchange.api_version, exchange.correlation_id, code, 0, answer.topics)
+        write_fetch_answer(
+            exchange.api_version, exchange.correlation_id, 0, context.session_id, topics, known
+        )
     )

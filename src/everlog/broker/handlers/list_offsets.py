@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from everlog.broker.exchange import Exchange
-from everlog.broker.leadership import check_leader_epoch
+from everlog.broker.leader_hints import elsewhere
+from everlog.broker.leadership import check_leads
 from everlog.broker.replicas import Replica
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
 from everlog.model.ids import Offset, Timestamp
@@ -32,6 +33,7 @@ EARLIEST_PENDING_UPLOAD = -6
 
 _READ_COMMITTED = 1
 _FIRST_WITH_EPOCHS = 4
+_FIRST_WITH_NOT_AVAILABLE = 5
 
 
 class _Found(NamedTuple):
@@ -45,7 +47,6 @@ _NOTHING = _Found(-1)
 
 def handle(broker: "Broker", request: ListOffsetsRequest, exchange: Exchange) -> None:
     """Answer each partition's offset for what was asked: a special name, or a moment."""
-    with_epochs = exchange.api_version >= _FIRST_WITH_EPOCHS
     read_committed = request.isolation_level == _READ_COMMITTED
     exchange.answer(
         ListOffsetsResponse(
@@ -53,7 +54,7 @@ def handle(broker: "Broker", request: ListOffsetsRequest, exchange: Exchange) ->
                 ListOffsetsTopicResponse(
                     name=topic.name,
                     partitions=[
-                        _answer_one(broker, topic.name, wanted, read_committed, with_epochs)
+                        _answer_one(broker, topic.name, wanted, read_committed, exchange.api_version)
                         for wanted in topic.partitions
                     ],
                 )
@@ -64,19 +65,22 @@ def handle(broker: "Broker", request: ListOffsetsRequest, exchange: Exchange) ->
 
 
 def _answer_one(
-    broker: "Broker", topic: str, wanted: ListOffsetsPartition, read_committed: bool, with_epochs: bool
+    broker: "Broker", topic: str, wanted: ListOffsetsPartition, read_committed: bool, version: int
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     replica = broker.replicas.get(topic, index)
     if replica is None:
         return ListOffsetsPartitionResponse(
-            partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            partition_index=index, error_code=elsewhere(broker, topic, index).code
         )
     try:
-        check_leader_epoch(replica, wanted.current_leader_epoch)
+        check_leads(replica, wanted.current_leader_epoch)
         found = _find(replica, wanted.timestamp, read_committed)
     except Refused as refused:
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=refused.code)
+        code = refused.code
+        if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _FIRST_WITH_NOT_AVAILABLE:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
     except CorruptDataError as error:
         broker.found_corruption(replica, error)
         return ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
@@ -86,7 +90,7 @@ def _answer_one(
         partition_index=index,
         offset=found.offset,
         timestamp=found.timestamp,
-        leader_epoch=found.leader_epoch if with_epochs else -1,
+        leader_epoch=found.leader_epoch if version >= _FIRST_WITH_EPOCHS else -1,
     )
 
 
@@ -106,13 +110,28 @@ def _at_time(replica: Replica, timestamp: int, read_committed: bool) -> _Found:
     visible = replica.last_stable_offset if read_committed else replica.high_watermark
     found = replica.opened().offset_for_time(Timestamp(timestamp), Offset(visible))
     if found is None:
+        _check_known(replica)
         return _NOTHING
     return _Found(found.offset, found.timestamp, found.leader_epoch)
 
 
 def _latest(replica: Replica, read_committed: bool) -> _Found:
     offset = replica.last_stable_offset if read_committed else replica.high_watermark
+    _check_known(replica)
     return _Found(offset, leader_epoch=replica.leader_epoch)
+
+
+def _check_known(replica: Replica) -> None:
+    """Refuse while a new leader does not know yet how much of what it found is committed.
+
+    It knows at first what it heard as a follower, and that may be less than another leader has shown before.
+    """
+    log, leading = replica.opened(), replica.leading
+    if leading is not None and leading.high_watermark < leading.epoch_start:
+        raise Refused(
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+            f"{replica.name} ends at {log.end_offset}, and {leading.high_watermark} is known to be committed",
+        )
 
 
 def _earliest(replica: Replica, _read_committed: bool) -> _Found:

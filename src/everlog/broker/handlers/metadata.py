@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from everlog.broker.access import NOT_ASKED, cluster_operations, topic_operations
 from everlog.broker.exchange import Exchange
+from everlog.broker.topic_maker import Outcomes
 from everlog.broker.visibility import Visibility
 from everlog.controller.decisions import Refusal
-from everlog.controller.topics import CreateTopics, NewTopic, TopicCreated
+from everlog.controller.topics import NewTopic
 from everlog.metadata.image import TopicImage
-from everlog.model.errors import ErrorCode, Refused, StorageError
+from everlog.model.errors import ErrorCode
 from everlog.model.ids import NO_UUID, Uuid
 from everlog.model.settings import broker_table as keys
 from everlog.model.topics import INTERNAL_TOPICS, METADATA_TOPIC, topic_name_problem
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
 _FIRST_WITH_NULL_FOR_ALL = 1
 _FIRST_WITH_LISTENER_ERROR = 6
 _FIRST_BY_ID = 12
-
-Created = dict[str, TopicCreated | Refusal]
+_PASSING = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT})
 
 
 def handle(broker: "Broker", request: MetadataRequest, exchange: Exchange) -> None:
@@ -47,14 +47,10 @@ def handle(broker: "Broker", request: MetadataRequest, exchange: Exchange) -> No
         exchange.answer(_answer(broker, request, exchange, {}))
         return
 
-    def done(reply: Created | Refused | StorageError) -> None:
-        if not isinstance(reply, dict):
-            # A creation that the disk refused may work in a moment; that is how clients read this code.
-            waiting = Refusal(ErrorCode.LEADER_NOT_AVAILABLE, str(reply))
-            reply = dict.fromkeys(missing, waiting)
-        exchange.answer(_answer(broker, request, exchange, reply))
+    def done(outcomes: Outcomes) -> None:
+        exchange.answer(_answer(broker, request, exchange, outcomes))
 
-    broker.controller.submit(CreateTopics(tuple(NewTopic(name) for name in missing)), done)
+    broker.coordinators.topic_maker.make([NewTopic(name) for name in missing], done)
 
 
 def _to_create(broker: "Broker", request: MetadataRequest, version: int) -> list[str]:
@@ -77,7 +73,7 @@ def _to_create(broker: "Broker", request: MetadataRequest, version: int) -> list
 
 
 def _answer(
-    broker: "Broker", request: MetadataRequest, exchange: Exchange, created: Created
+    broker: "Broker", request: MetadataRequest, exchange: Exchange, created: Outcomes
 ) -> MetadataResponse:
     version = exchange.api_version
     listener = exchange.listener_name
@@ -89,7 +85,7 @@ def _answer(
             for broker, host, port in view.brokers
         ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id if view.brokers else -1,
+        controller_id=view.any_broker(broker.node_id),
         topics=topics.all() if _wants_all(request, version) else topics.asked_for(request, created),
         cluster_authorized_operations=cluster_operations(asked=request.include_cluster_authorized_operations),
     )
@@ -119,7 +115,7 @@ class _Topics:
         """Every topic there is."""
         return [self._found(topic) for topic in self._image.topics.values()]
 
-    def asked_for(self, request: MetadataRequest, created: Created) -> list[MetadataResponseTopic]:
+    def asked_for(self, request: MetadataRequest, created: Outcomes) -> list[MetadataResponseTopic]:
         """Each topic asked for, once, with an error where it cannot be told."""
         wanted = request.topics or []
         if _misuses_ids(request, self._version):
@@ -127,7 +123,7 @@ class _Topics:
         distinct = {(one.name, one.topic_id): one for one in wanted}
         return [self._one(topic, created) for topic in distinct.values()]
 
-    def _one(self, wanted: MetadataRequestTopic, created: Created) -> MetadataResponseTopic:
+    def _one(self, wanted: MetadataRequestTopic, created: Outcomes) -> MetadataResponseTopic:
         if wanted.topic_id != NO_UUID:
             by_id = self._image.topics_by_id.get(wanted.topic_id)
             if by_id is None:
@@ -142,8 +138,9 @@ class _Topics:
         if topic_name_problem(name) is not None:
             return _missing(name, NO_UUID, ErrorCode.INVALID_TOPIC_EXCEPTION)
         outcome = created.get(name)
-        code = outcome.code if isinstance(outcome, Refusal) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return _missing(name, NO_UUID, code)
+        return _missing(
+            name, NO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if outcome is None else _code(outcome)
+        )
 
     def _found(self, topic: TopicImage) -> MetadataResponseTopic:
         view = self._view
@@ -170,6 +167,12 @@ class _Topics:
             partitions=partitions,
             topic_authorized_operations=self._operations,
         )
+
+
+def _code(refusal: Refusal) -> ErrorCode:
+    # A creation that the disk refused, or that no controller was there for, may work in a moment; that is
+    # how clients read this code.
+    return ErrorCode.LEADER_NOT_AVAILABLE if refusal.code in _PASSING else refusal.code
 
 
 def _missing(name: str | None, topic_id: Uuid, code: ErrorCode) -> MetadataResponseTopic:

@@ -6,7 +6,8 @@ A reader sees by it where its own log leaves ours. 3 tells who asks, 4 is flexib
 from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
-from everlog.broker.leadership import check_leader_epoch
+from everlog.broker.leader_hints import elsewhere
+from everlog.broker.leadership import check_leads
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import LeaderEpoch
 from everlog.wire.messages.offset_for_leader_epoch import (
@@ -39,9 +40,11 @@ def handle(broker: "Broker", request: OffsetForLeaderEpochRequest, exchange: Exc
 def _answer_one(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     replica = broker.replicas.get(topic, wanted.partition)
     if replica is None:
-        return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return EpochEndOffset(
+            partition=wanted.partition, error_code=elsewhere(broker, topic, wanted.partition).code
+        )
     try:
-        check_leader_epoch(replica, wanted.current_leader_epoch)
+        check_leads(replica, wanted.current_leader_epoch)
         log = replica.opened()
     except Refused as refused:
         return EpochEndOffset(partition=wanted.partition, error_code=refused.code)

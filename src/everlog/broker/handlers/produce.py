@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 from everlog.broker import txn_verification
 from everlog.broker.exchange import Exchange
+from everlog.broker.leader_hints import elsewhere, endpoints
+from everlog.broker.leadership import not_leader
 from everlog.broker.replicas import Replica
 from everlog.log.partition import Appended, Origin, PartitionLog
 from everlog.log.validate import RecordsRefused
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
+from everlog.model.ids import Instant, Offset
 from everlog.records.batch import (
     CODEC_MASK,
     HEADER_BYTES,
@@ -23,7 +26,7 @@ from everlog.records.batch import (
     BatchView,
     batch_at,
 )
-from everlog.wire.hot.produce import ProduceData, ProduceResult, write_produce_answer
+from everlog.wire.hot.produce import LeaderHint, ProduceData, ProduceResult, write_produce_answer
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
@@ -33,6 +36,8 @@ _ZSTD = 4
 _CLIENT = Origin.CLIENT
 
 _Results = list[tuple[str | bytes, list[ProduceResult]]]
+_Place = tuple[list[ProduceResult], int]
+"""Where the result of one partition stands in the answer."""
 
 
 def handle(broker: "Broker", request: ProduceData, exchange: Exchange, *, is_verified: bool = False) -> None:
@@ -49,9 +54,10 @@ def handle(broker: "Broker", request: ProduceData, exchange: Exchange, *, is_ver
             (topic, [_refusal(index, ErrorCode.INVALID_REQUIRED_ACKS) for index, _ in partitions])
             for topic, partitions in request.topics
         ]
-        _answer(exchange, acks, results)
+        _answer(broker, exchange, acks, results)
         return
-    pending: list[tuple[PartitionLog, Appended, list[ProduceResult], int]] = []
+    syncing: list[tuple[PartitionLog, Appended, _Place]] = []
+    committing: list[tuple[Replica, Offset, _Place]] = []
     results = []
     wall = broker.clock.wall()
     for topic, partitions in request.topics:
@@ -63,66 +69,89 @@ def handle(broker: "Broker", request: ProduceData, exchange: Exchange, *, is_ver
         for index, records in partitions:
             replica = None if held is None else held.get(index)
             if replica is None:
-                topic_results.append(_refusal(index, _unknown(topic, held is not None)))
+                topic_results.append(_elsewhere(broker, topic, index))
                 continue
             try:
+                if not replica.leads:
+                    raise not_leader(replica)
                 batch = _only_batch(records, exchange.api_version)
                 if batch.attributes & TRANSACTIONAL and request.transactional_id is None:
                     raise _no_transactional_id()
                 if replica.internal:
                     raise _internal(replica)
-                if acks == -1 and replica.min_insync > 1:
-                    raise _too_few_replicas(replica)
                 log = replica.log or replica.opened()
+                leading = replica.leading
+                if acks == -1 and replica.min_insync > 1:
+                    check_enough_in_sync(replica)
                 if broker.housekeeping.without_room and replica.directory in broker.housekeeping.without_room:
                     raise StorageError(f"{replica.directory} has no room for more records")
                 appended = log.append(batch, replica.leader_epoch, wall, _CLIENT)
             except (Refused, CorruptDataError, StorageError) as error:
                 topic_results.append(_refused(index, replica, error))
                 continue
-            if replica.watchers and not appended.duplicate:
+            if leading is not None:
+                if not appended.duplicate:
+                    broker.replication.appended(replica, batch.size, appended.wait_for_sync)
+                if acks == -1:
+                    end = Offset(appended.last_offset + 1)
+                    committing.append((replica, end, (topic_results, len(topic_results))))
+            elif replica.watchers and not appended.duplicate:
                 broker.parked.appended(replica, batch.size)
-            if appended.wait_for_sync and acks != 0:
-                pending.append((log, appended, topic_results, len(topic_results)))
+            if appended.wait_for_sync and (acks == 1 or (acks and leading is None)):
+                syncing.append((log, appended, (topic_results, len(topic_results))))
             topic_results.append(
                 ProduceResult(index, 0, appended.base_offset, appended.append_time, log.start_offset)
             )
-    if pending:
-        _answer_after_sync(broker, exchange, acks, results, pending)
+    if syncing or committing:
+        _answer_later(broker, exchange, request, results, syncing, committing)
     else:
-        _answer(exchange, acks, results)
+        _answer(broker, exchange, acks, results)
 
 
-def _answer(exchange: Exchange, acks: int, results: _Results) -> None:
+def _answer(broker: "Broker", exchange: Exchange, acks: int, results: _Results) -> None:
     if acks == 0:
         # There is no answer to say it with, so a client that got something wrong is told by the
         # end of its connection.
         failed = any(result.error_code for _, topic_results in results for result in topic_results)
         exchange.answer_nothing(close=failed)
         return
-    exchange.answer_parts((write_produce_answer(exchange.api_version, exchange.correlation_id, results),))
+    leaders = [result.leader[0] for _, found in results for result in found if result.leader is not None]
+    known = endpoints(broker, exchange.listener_name, leaders) if leaders else ()
+    exchange.answer_parts(
+        (write_produce_answer(exchange.api_version, exchange.correlation_id, results, known),)
+    )
 
 
-def _answer_after_sync(
+def _answer_later(
     broker: "Broker",
     exchange: Exchange,
-    acks: int,
+    request: ProduceData,
     results: _Results,
-    pending: list[tuple[PartitionLog, Appended, list[ProduceResult], int]],
+    syncing: list[tuple[PartitionLog, Appended, _Place]],
+    committing: list[tuple[Replica, Offset, _Place]],
 ) -> None:
-    missing = len(pending)
+    missing = len(syncing) + len(committing)
 
-    def ended(topic_results: list[ProduceResult], at: int, durable: bool) -> None:
+    def ended(place: _Place, code: ErrorCode) -> None:
         nonlocal missing
-        if not durable:
-            topic_results[at] = _refusal(topic_results[at].partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        topic_results, at = place
+        if code:
+            topic_results[at] = _refusal(topic_results[at].partition, code)
         missing -= 1
         if missing == 0:
-            _answer(exchange, acks, results)
+            _answer(broker, exchange, request.acks, results)
 
-    for log, appended, topic_results, at in pending:
-        waiter = partial(ended, topic_results, at)
-        broker.group_commit.wait(log, appended.last_offset + 1, log.sync_due_at, waiter)
+    def synced(place: _Place, durable: bool) -> None:
+        ended(place, ErrorCode.NONE if durable else ErrorCode.KAFKA_STORAGE_ERROR)
+
+    for log, appended, place in syncing:
+        broker.group_commit.wait(log, appended.last_offset + 1, log.sync_due_at, partial(synced, place))
+    if committing:
+        deadline = Instant(broker.clock.now() + max(request.timeout_ms, 0))
+        for replica, end, place in committing:
+            broker.replication.when_committed(
+                replica, end, partial(ended, place), deadline=deadline, while_enough=True
+            )
 
 
 def _only_batch(records: memoryview | None, version: int) -> BatchView:
@@ -148,10 +177,9 @@ def _only_batch(records: memoryview | None, version: int) -> BatchView:
     return batch
 
 
-def _unknown(topic: str | bytes, topic_is_known: bool) -> ErrorCode:
-    if isinstance(topic, str) or topic_is_known:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.UNKNOWN_TOPIC_ID
+def _elsewhere(broker: "Broker", topic: str | bytes, index: int) -> ProduceResult:
+    code, leader = elsewhere(broker, topic, index)
+    return ProduceResult(index, code, leader=None if leader is None else LeaderHint(*leader))
 
 
 def _no_transactional_id() -> Refused:
@@ -168,11 +196,15 @@ def _internal(replica: Replica) -> Refused:
     )
 
 
-def _too_few_replicas(replica: Replica) -> Refused:
-    return Refused(
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        f"{replica.name} has 1 replica in sync, min.insync.replicas is {replica.min_insync}",
-    )
+def check_enough_in_sync(replica: Replica) -> None:
+    """Refuse a write that waits for all replicas in sync where too few are, before anything is appended."""
+    in_sync = 1 if replica.leading is None else len(replica.leading.isr)
+    if in_sync < replica.min_insync:
+        raise Refused(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{replica.name} has {in_sync} replica{'s' * (in_sync != 1)} in sync, "
+            f"min.insync.replicas is {replica.min_insync}",
+        )
 
 
 def _refusal(index: int, code: ErrorCode, message: str | None = None) -> ProduceResult:
@@ -195,4 +227,7 @@ def _refused(index: int, replica: Replica, error: Refused | CorruptDataError | S
         code = ErrorCode.KAFKA_STORAGE_ERROR
     else:
         code = ErrorCode.CORRUPT_MESSAGE
-    return ProduceResult(index, code, start_offset=start_offset, error_message=str(error))
+    hint = None
+    if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        hint = LeaderHint(replica.leader, replica.leader_epoch)
+    return ProduceResult(index, code, start_offset=start_offset, error_message=str(error), leader=hint)

@@ -129,6 +129,30 @@ BROKER_SESSION_TIMEOUT_MS = _row(
         kind=INT,
     )
 )
+AUTO_LEADER_REBALANCE_ENABLE = _row(
+    flag(
+        "auto.leader.rebalance.enable",
+        True,
+        "Whether the first of a partition's replicas gets its lead back once it is in sync again.",
+    )
+)
+LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS = _row(
+    whole(
+        "leader.imbalance.check.interval.seconds",
+        300,
+        "How often the controller looks whether leads should go back.",
+        1,
+    )
+)
+LEADER_IMBALANCE_PER_BROKER_PERCENTAGE = _row(
+    whole(
+        "leader.imbalance.per.broker.percentage",
+        10,
+        "How many of a hundred leads that should be a broker's may be elsewhere before they go back.",
+        0,
+        kind=INT,
+    )
+)
 INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = _row(
     whole(
         "initial.broker.registration.timeout.ms",

@@ -31,6 +31,10 @@ LOADING = frozenset(
 """Errors that pass: the request was not carried out, and can be sent again a little later."""
 
 
+_SHORT_MS = 100
+"""Longer pauses are there to miss something, and are long enough."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """A topic as clients know it."""
@@ -60,6 +64,8 @@ class Setting:
     """Counts what may move the end of a log back; high watermarks are compared within one."""
     session_ms: int = 600
     """How long the members of a group may be silent."""
+    slowness: int = 1
+    """How many times longer than usual clients pause: in a cluster every request is the work of several."""
     clustered: bool = False
     """Whether there are several nodes, so that clients have to find the right one."""
     forgetful: bool = False
@@ -103,7 +109,8 @@ class Actor:
 
     def pause(self, at_most_ms: int = 50) -> Script[None]:
         """Let a little time pass."""
-        yield from sleep(1 + self.chance.below(at_most_ms))
+        slowness = self.setting.slowness if at_most_ms <= _SHORT_MS else 1
+        yield from sleep((1 + self.chance.below(at_most_ms)) * slowness)
 
     def find_coordinator(self, key: str, key_type: int) -> Script[None]:
         """Ask who coordinates until somebody does; 0 asks for a group, 1 for a transactional id."""

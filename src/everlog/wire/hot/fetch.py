@@ -1,6 +1,7 @@
 """Fetch, versions 4 to 18: the request read in place, the answer as buffers and file ranges."""
 
 import struct
+from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -17,12 +18,14 @@ from everlog.wire.hot.reading import (
     tagged,
     within_budget,
 )
-from everlog.wire.hot.writing import compact_size, nullable_text
+from everlog.wire.hot.writing import NodeEndpoint, compact_size, node_endpoints_tags, nullable_text
 
 FIRST_VERSION, LAST_VERSION = 4, 18
 FIRST_FLEXIBLE = 12
 FIRST_WITH_TOPIC_ID = 13
 NO_REPLICA = -1
+NO_BROKER_EPOCH = -1
+_FIRST_WITH_ENDPOINTS = 16
 
 _LIMITS = Struct(">iiib")
 _SESSION = Struct(">ii")
@@ -66,6 +69,8 @@ class FetchData(NamedTuple):
     partitions: list[FetchPartition]
     forgotten: list[tuple[Topic, int]]
     rack_id: str
+    replica_epoch: int = NO_BROKER_EPOCH
+    """The broker epoch of the replica that asks, from version 15 (KIP-903)."""
 
 
 class FetchResult(NamedTuple):
@@ -83,6 +88,8 @@ class FetchResult(NamedTuple):
     """Epoch and end offset where the client's log leaves ours."""
     leader: tuple[int, int] | None = None
     """Id and epoch of the leader, for a client that asked the wrong broker (KIP-951)."""
+    preferred: int = NO_REPLICA
+    """The replica that the client had better read from (KIP-392)."""
 
 
 def read_fetch(frame: memoryview, at: int, version: int) -> FetchData:
@@ -112,10 +119,11 @@ def _read(frame: memoryview, at: int, version: int) -> FetchData:
     rack_id: str | None = ""
     if version >= 11:
         rack_id, at = (compact_text if flexible else classic_text)(frame, at, "the rack id")
+    replica_epoch = NO_BROKER_EPOCH
     if flexible:
         fields, _ = tagged(frame, at)
         if version >= 15 and 1 in fields:
-            replica_id, _ = _REPLICA_STATE.unpack_from(fields[1])
+            replica_id, replica_epoch = _REPLICA_STATE.unpack_from(fields[1])
     return FetchData(
         replica_id,
         max_wait_ms,
@@ -127,6 +135,7 @@ def _read(frame: memoryview, at: int, version: int) -> FetchData:
         partitions,
         forgotten,
         rack_id or "",
+        replica_epoch,
     )
 
 
@@ -193,8 +202,12 @@ def write_fetch_answer(
     error_code: int,
     session_id: int,
     topics: list[tuple[Topic, list[FetchResult]]],
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[bytes | FileSlice]:
-    """Return the whole answer frame as parts: bytes, and file ranges that go out as they are."""
+    """Return the whole answer frame as parts: bytes, and file ranges that go out as they are.
+
+    From version 16 `endpoints` say where the leaders are that results name.
+    """
     flexible = version >= FIRST_FLEXIBLE
     parts: list[bytes | FileSlice] = []
     sliced = 0
@@ -228,7 +241,7 @@ def write_fetch_answer(
         if flexible:
             out.append(0)
     if flexible:
-        out.append(0)
+        out += node_endpoints_tags(endpoints if version >= _FIRST_WITH_ENDPOINTS else ())
     parts.append(bytes(out))
     size = sliced + sum(len(part) for part in parts if isinstance(part, bytes)) - 4
     first = parts[0]
@@ -253,7 +266,7 @@ def _write_result(out: bytearray, version: int, result: FetchResult) -> None:
             if flexible:
                 out.append(0)
     if version >= 11:
-        out += b"\xff\xff\xff\xff"  # No preferred read replica.
+        out += INT32.pack(result.preferred)
     out += compact_size(length + 1) if flexible else INT32.pack(length)
 
 

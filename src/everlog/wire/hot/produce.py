@@ -1,6 +1,7 @@
 """Produce, versions 3 to 13: the request read in place, the answer written in one go."""
 
 import struct
+from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -15,12 +16,19 @@ from everlog.wire.hot.reading import (
     uvarint,
     within_budget,
 )
-from everlog.wire.hot.writing import compact_nullable_text, compact_size, nullable_text
+from everlog.wire.hot.writing import (
+    NodeEndpoint,
+    compact_nullable_text,
+    compact_size,
+    node_endpoints_tags,
+    nullable_text,
+)
 
 FIRST_VERSION, LAST_VERSION = 3, 13
 FIRST_FLEXIBLE = 9
 FIRST_WITH_TOPIC_ID = 13
 
+_FIRST_WITH_ENDPOINTS = 10
 _FEW = 126
 """The largest array whose compact count is a single byte."""
 
@@ -189,9 +197,12 @@ def _records(frame: memoryview, at: int, length: int) -> tuple[memoryview | None
 
 
 def write_produce_answer(
-    version: int, correlation_id: int, topics: list[tuple[str | bytes, list[ProduceResult]]]
+    version: int,
+    correlation_id: int,
+    topics: list[tuple[str | bytes, list[ProduceResult]]],
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
-    """Return the whole answer frame, size and header included."""
+    """Return the whole answer frame, size and header included; from version 10 `endpoints` say who leads."""
     if version >= FIRST_FLEXIBLE and len(topics) == 1:
         topic, results = topics[0]
         if len(results) == 1 and results[0].error_message is None and results[0].error_code == 0:
@@ -200,7 +211,7 @@ def write_produce_answer(
     out += INT32.pack(correlation_id)
     if version >= FIRST_FLEXIBLE:
         out.append(0)
-        _write_flexible(out, version, topics)
+        _write_flexible(out, version, topics, endpoints)
     else:
         _write_classic(out, version, topics)
     INT32.pack_into(out, 0, len(out) - 4)
@@ -226,7 +237,10 @@ def _write_one(correlation_id: int, topic: str | bytes, result: ProduceResult) -
 
 
 def _write_flexible(
-    out: bytearray, version: int, topics: list[tuple[str | bytes, list[ProduceResult]]]
+    out: bytearray,
+    version: int,
+    topics: list[tuple[str | bytes, list[ProduceResult]]],
+    endpoints: Sequence[NodeEndpoint],
 ) -> None:
     out += compact_size(len(topics) + 1)
     for topic, results in topics:
@@ -253,8 +267,8 @@ def _write_flexible(
                 out += _NO_ERRORS_FLEXIBLE[:2]
                 out += _result_tags(version, result.leader)
         out.append(0)
-    # Throttle time, then no tagged fields.
-    out += b"\x00\x00\x00\x00\x00"
+    out += b"\x00\x00\x00\x00"  # Throttle time.
+    out += node_endpoints_tags(endpoints if version >= _FIRST_WITH_ENDPOINTS else ())
 
 
 def _result_tags(version: int, leader: LeaderHint | None) -> bytes:

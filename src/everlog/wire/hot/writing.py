@@ -1,8 +1,10 @@
 """What both hot writers need: sizes and strings as bytes."""
 
+from collections.abc import Sequence
 from struct import Struct
 
 _INT16 = Struct(">h")
+_INT32 = Struct(">i")
 _SMALL_SIZES = tuple(bytes((size,)) for size in range(0x80))
 
 
@@ -24,6 +26,24 @@ def nullable_text(text: str | None) -> bytes:
         return b"\xff\xff"
     raw = text.encode()
     return _INT16.pack(len(raw)) + raw
+
+
+NodeEndpoint = tuple[int, str, int, str | None]
+"""A broker's id, host and port, and its rack."""
+
+
+def node_endpoints_tags(endpoints: Sequence[NodeEndpoint]) -> bytes:
+    """Return the tagged fields of an answer that tells where leaders are (KIP-951), if there are any."""
+    if not endpoints:
+        return b"\x00"
+    field = bytearray(compact_size(len(endpoints) + 1))
+    for node_id, host, port, rack in endpoints:
+        field += _INT32.pack(node_id)
+        field += compact_nullable_text(host)
+        field += _INT32.pack(port)
+        field += compact_nullable_text(rack)
+        field.append(0)
+    return b"\x01\x00" + compact_size(len(field)) + bytes(field)
 
 
 def compact_nullable_text(text: str | None) -> bytes:
