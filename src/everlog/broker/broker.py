@@ -63,7 +63,6 @@ class Broker:
         """The way to the active controller."""
         self.desk = member.desk
         """The controller of the same node, if it has one."""
-        self.controller = None if member.desk is None else member.desk.controller
         self._others = BrokerPeers(member.peers, settings.inter_broker_listener)
         self._others.image_changed(member.image)
         self.peer = self._others.peer
