@@ -15,6 +15,9 @@ from _pytest.nodeid import NodeId
 
 from tests import apache_kafka, brokers
 
+# Before anything starts Spark: its defaults, for all sessions that any test starts.
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
+
 _BROKER_STDERR = pytest.StashKey[Path]()
 
 

@@ -10,8 +10,17 @@ from everlog.model.errors import ErrorCode
 from everlog.model.ids import Instant, Offset, Uuid
 from everlog.raft import events
 from everlog.raft.core import RaftCore
-from everlog.raft.events import Answered, Asked, Effect, Event, Gone, Synced, Ticked, Unanswered
-from everlog.raft.messages import Answer, Fetch, FetchReply, ReplicaKey, Request
+from everlog.raft.events import Answered, Asked, Effect, Event, Gone, Installed, Synced, Ticked, Unanswered
+from everlog.raft.messages import (
+    Answer,
+    Fetch,
+    FetchReply,
+    FetchSnapshot,
+    ReplicaKey,
+    Request,
+    SnapshotId,
+    SnapshotReply,
+)
 from everlog.raft.replica import LeaderChange, Timing
 from everlog.raft.roles import Leader
 from everlog.raft.store import QuorumState
@@ -24,7 +33,9 @@ REQUEST_TIMEOUT_MS = 400
 HASTY = Timing(election_ms=40, backoff_ms=20, fetch_ms=150, retry_ms=5, long_poll_ms=50)
 """Replicas that have no patience stand for election at the same time, again and again."""
 
-_MOMENTS = (events.StoreState, events.Lead, events.Commit)
+SNAPSHOT_PART_BYTES = 200
+
+_MOMENTS = (events.StoreState, events.Lead, events.Commit, events.InstallSnapshot)
 
 
 class Chance:
@@ -45,35 +56,92 @@ class ListLog:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        """From `start_offset` on."""
+        self.start_offset = Offset(0)
         self.kept = 0
-        """So many are on disk, at least."""
+        """All below is on disk, at least."""
+        self.snapshots: dict[SnapshotId, bytes] = {}
+        """On disk, whole."""
+        self.part = b""
+        """What was fetched of one."""
 
     @property
     def end_offset(self) -> Offset:
-        return Offset(len(self.entries))
+        return Offset(self.start_offset + len(self.entries))
 
     @property
     def last_epoch(self) -> int:
-        return self.entries[-1][0] if self.entries else -1
+        return self.entries[-1][0] if self.entries else self.start_epoch
+
+    @property
+    def start_epoch(self) -> int:
+        return next((one.epoch for one in self.snapshots if one.end == self.start_offset), -1)
+
+    @property
+    def snapshot(self) -> SnapshotId | None:
+        return max(self.snapshots, default=None)
+
+    def at(self, offset: int) -> Entry:
+        return self.entries[offset - self.start_offset]
+
+    def has(self, offset: int) -> bool:
+        return self.start_offset <= offset < self.end_offset
 
     def epoch_end(self, epoch: int) -> tuple[int, Offset]:
         below = [index for index, entry in enumerate(self.entries) if entry[0] <= epoch]
-        return (self.entries[below[-1]][0], Offset(below[-1] + 1)) if below else (-1, Offset(0))
+        if below:
+            return self.entries[below[-1]][0], Offset(self.start_offset + below[-1] + 1)
+        return (self.start_epoch, self.start_offset) if epoch >= self.start_epoch else (-1, Offset(0))
 
     def append_leader_change(self, epoch: int, change: LeaderChange) -> None:
         self.entries.append((epoch, b"leader"))
 
     def append_fetched(self, batches: Iterable[bytes]) -> None:
-        for batch in batches:
-            epoch, _, value = batch.partition(b":")
-            self.entries.append((int(epoch), value))
+        self.entries.extend(map(_entry, batches))
 
     def truncate(self, end: Offset) -> None:
-        del self.entries[end:]
+        assert end >= self.start_offset, (end, self.start_offset)
+        del self.entries[end - self.start_offset :]
         self.kept = min(self.kept, end)
 
     def read(self, start: Offset, count: int) -> list[bytes]:
-        return [b"%d:%s" % entry for entry in self.entries[start : start + count]]
+        first = start - self.start_offset
+        assert first >= 0, (start, self.start_offset)
+        return [b"%d:%s" % entry for entry in self.entries[first : first + count]]
+
+    def has_snapshot(self, snapshot: SnapshotId) -> bool:
+        return snapshot in self.snapshots
+
+    def append_snapshot(self, snapshot: SnapshotId, position: int, data: bytes) -> None:
+        assert position <= len(self.part), (position, len(self.part))
+        self.part = self.part[:position] + data
+
+    def begin_at(self, snapshot: SnapshotId) -> None:
+        assert snapshot in self.snapshots, snapshot
+        self.entries.clear()
+        self.start_offset = snapshot.end
+        self.kept = snapshot.end
+
+    def take_snapshot(self, end: Offset, before: list[Entry]) -> None:
+        """Write one of all below `end`, and drop what only the one before the last has."""
+        self.snapshots[SnapshotId(end, before[-1][0])] = b"\n".join(b"%d:%s" % entry for entry in before)
+        for old in sorted(self.snapshots)[:-2]:
+            del self.snapshots[old]
+        start = min(self.snapshots).end
+        if start > self.start_offset:
+            del self.entries[: start - self.start_offset]
+            self.start_offset = start
+
+    def open(self) -> None:
+        """As after a restart: a snapshot that reaches further than the log takes its place."""
+        newest = self.snapshot
+        if newest is not None and newest.end > self.end_offset:
+            self.begin_at(newest)
+
+
+def _entry(batch: bytes) -> Entry:
+    epoch, _, value = batch.partition(b":")
+    return int(epoch), value
 
 
 @dataclass(slots=True)
@@ -87,6 +155,8 @@ class Node:
     life: int = 0
     """Counts starts: what was meant for an earlier life is lost."""
     proposed: int = 0
+    began_at: int = 0
+    """Where its log began when that was last looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +184,8 @@ class Faults:
     """At most so long takes a sync."""
     moment: float
     """Chance of a crash at a moment that matters: right after a vote, an election, a commit."""
+    snapshot: float
+    """Chance of a snapshot each time that something is proposed."""
 
 
 class Violation(AssertionError):
@@ -142,6 +214,7 @@ class RaftWorld:
             pause_ms=pick([150, 1500]),
             disk_ms=pick([5, 20, 400]),
             moment=pick([0, 0, 0.01, 0.1]),
+            snapshot=pick([0, 0.02, 0.2]),
         )
         self.timing = pick([Timing(), HASTY, HASTY])
         self.cuts: set[tuple[int, int]] = set()
@@ -149,6 +222,8 @@ class RaftWorld:
         """What any node has called committed."""
         self.leaders: dict[int, int] = {}
         self.elections = 0
+        self.snapshots = 0
+        self.installs = 0
         for node in self.nodes.values():
             self._start(node)
 
@@ -185,6 +260,8 @@ class RaftWorld:
 
     def _start(self, node: Node) -> None:
         node.life += 1
+        node.log.open()
+        node.began_at = node.log.start_offset
         node.core = self._core_type(
             node.key, self.voters, node.log, Chance(self._random), node.state, Instant(self.now), self.timing
         )
@@ -204,7 +281,12 @@ class RaftWorld:
 
     def _hand(self, node: Node, event: Event) -> None:
         assert node.core is not None
+        leads = isinstance(node.core.role, Leader)
         effects = node.core.step(event, Instant(self.now))
+        if node.log.start_offset != node.began_at:
+            self.installs += 1
+            if leads or isinstance(node.core.role, Leader):
+                raise Violation(f"{node.key.id} leads, and gave its log up for a snapshot")
         self._do(node, effects)
         self._check(node)
         if (
@@ -225,7 +307,7 @@ class RaftWorld:
 
                     def synced(end: Offset = end, cuts: int = cuts) -> None:
                         if node.life == life and node.core is not None:
-                            node.log.kept = max(node.log.kept, min(end, len(node.log.entries)))
+                            node.log.kept = max(node.log.kept, min(end, node.log.end_offset))
                             self._hand(node, Synced(end, cuts))
 
                     self._at(1 + self._random.randrange(self.faults.disk_ms), synced)
@@ -233,20 +315,22 @@ class RaftWorld:
                     self._send(node, to, request)
                 case events.Reply(token, answer):
                     assert isinstance(token, Token)
-                    if (
-                        isinstance(answer, FetchReply)
-                        and answer.error is ErrorCode.NONE
-                        and not answer.diverging
-                    ):
-                        assert isinstance(token.request, Fetch)
-                        answer = replace(answer, batches=tuple(node.log.read(token.request.offset, 3)))
-                    token.answer(answer)
+                    token.answer(_filled(node.log, token.request, answer))
                 case events.Lead(epoch):
                     if self.leaders.setdefault(epoch, node.key.id) != node.key.id:
                         raise Violation(f"two lead epoch {epoch}: {self.leaders[epoch]} and {node.key.id}")
                     self.elections += 1
                 case events.Commit(end):
                     self._commit(node, end)
+                case events.InstallSnapshot(snapshot):
+                    part = node.log.part
+
+                    def installed(snapshot: SnapshotId = snapshot, part: bytes = part) -> None:
+                        if node.life == life and node.core is not None:
+                            node.log.snapshots.setdefault(snapshot, part)
+                            self._hand(node, Installed(snapshot, is_whole=True))
+
+                    self._at(1 + self._random.randrange(self.faults.disk_ms), installed)
                 case events.StandDown():
                     pass
 
@@ -298,8 +382,8 @@ class RaftWorld:
     def _crash(self, node: Node) -> None:
         node.core = None
         node.life += 1
-        kept = node.log.kept + self._random.randrange(len(node.log.entries) - node.log.kept + 1)
-        node.log.truncate(Offset(kept))
+        kept = node.log.kept + self._random.randrange(node.log.end_offset - node.log.kept + 1)
+        node.log.truncate(Offset(max(kept, node.log.start_offset)))
         node.log.kept = kept
         for other in self.nodes.values():
             if other.core is not None and (node.key.id, other.key.id) not in self.cuts:
@@ -316,7 +400,7 @@ class RaftWorld:
             self._start(node)
 
     def _heal(self) -> None:
-        self.faults = Faults(0, 0, delay_ms=4, crash=0, cut=0, pause_ms=1500, disk_ms=4, moment=0)
+        self.faults = Faults(0, 0, delay_ms=4, crash=0, cut=0, pause_ms=1500, disk_ms=4, moment=0, snapshot=0)
         self.cuts.clear()
         for node in self.nodes.values():
             if node.core is None:
@@ -328,15 +412,31 @@ class RaftWorld:
                 node.proposed += 1
                 node.log.entries.append((node.core.epoch, b"%d-%d" % (node.key.id, node.proposed)))
                 self._do(node, node.core.appended(Instant(self.now)))
+            if node.core is not None and self._random.random() < self.faults.snapshot:
+                self._take_snapshot(node, node.core)
         self._at(20 + self._random.randrange(100), self._propose)
+
+    def _take_snapshot(self, node: Node, core: RaftCore) -> None:
+        end = core.high_watermark
+        newest = node.log.snapshot
+        if end > (0 if newest is None else newest.end):
+            node.log.take_snapshot(end, self.committed[:end])
+            self.snapshots += 1
+            self._check(node)
+            assert node.began_at == node.log.start_offset
 
     # --- what must hold
 
     def _commit(self, node: Node, end: Offset) -> None:
-        if end > len(node.log.entries):
-            raise Violation(f"{node.key.id} calls {end} committed and has {len(node.log.entries)}")
-        for offset in range(end):
-            entry = node.log.entries[offset]
+        log = node.log
+        if end > log.end_offset:
+            raise Violation(f"{node.key.id} calls {end} committed and has {log.end_offset}")
+        if log.start_offset > len(self.committed):
+            raise Violation(
+                f"{node.key.id} begins at {log.start_offset}, and {len(self.committed)} is committed"
+            )
+        for offset in range(log.start_offset, end):
+            entry = log.at(offset)
             if offset < len(self.committed):
                 if self.committed[offset] != entry:
                     raise Violation(
@@ -347,9 +447,7 @@ class RaftWorld:
                 holders = [
                     one
                     for one in self.nodes.values()
-                    if len(one.log.entries) > offset
-                    and one.log.kept > offset
-                    and one.log.entries[offset] == entry
+                    if one.log.has(offset) and one.log.kept > offset and one.log.at(offset) == entry
                 ]
                 if not self.voters.is_majority([one.key.id for one in holders]):
                     raise Violation(f"offset {offset} is committed and durable on {len(holders)} nodes only")
@@ -360,3 +458,33 @@ class RaftWorld:
             raise Violation(
                 f"{node.key.id} leads epoch {node.core.epoch}, which {self.leaders} does not know"
             )
+        log = node.log
+        if log.start_offset and not any(one.end == log.start_offset for one in log.snapshots):
+            raise Violation(f"{node.key.id} begins at {log.start_offset} and has {list(log.snapshots)}")
+        if log.start_offset != node.began_at:
+            node.began_at = log.start_offset
+            self._check_snapshots(node)
+
+    def _check_snapshots(self, node: Node) -> None:
+        """What a log begins behind is what was committed."""
+        for snapshot, content in node.log.snapshots.items():
+            found = [_entry(line) for line in content.split(b"\n")]
+            if found != self.committed[: snapshot.end] or found[-1][0] != snapshot.epoch:
+                raise Violation(f"{node.key.id} has {snapshot}, which is not what was committed")
+
+
+def _filled(log: ListLog, request: Request, answer: Answer) -> Answer:
+    """An answer, with what is read from the log for it."""
+    if isinstance(answer, FetchReply):
+        assert isinstance(request, Fetch)
+        if answer.error or answer.diverging or answer.snapshot:
+            return answer
+        return replace(answer, batches=tuple(log.read(request.offset, 3)))
+    if isinstance(answer, SnapshotReply) and not answer.error:
+        assert isinstance(request, FetchSnapshot)
+        content = log.snapshots.get(request.snapshot)
+        if content is None:
+            return replace(answer, error=ErrorCode.SNAPSHOT_NOT_FOUND)
+        part = content[request.position : request.position + SNAPSHOT_PART_BYTES]
+        return replace(answer, size=len(content), data=part)
+    return answer

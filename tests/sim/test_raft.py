@@ -9,10 +9,10 @@ import pytest
 
 from everlog.model.ids import Offset
 from everlog.raft import following, leading, voting
-from everlog.raft.messages import FetchReply, Vote
+from everlog.raft.messages import FetchReply, FetchSnapshot, SnapshotReply, Vote
 from everlog.raft.replica import Replica
 from everlog.raft.roles import Leader
-from tests.sim.raft_world import RaftWorld
+from tests.sim.raft_world import ListLog, RaftWorld
 
 SEEDS = int(os.environ.get("EVERLOG_SIM_RAFT_SEEDS", "16"))
 MUTANT_SEEDS = 100
@@ -103,6 +103,23 @@ def majorities_of_half(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(VoterSet, "is_majority", is_majority)
 
 
+def logs_that_go_back_to_the_beginning(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(leading, "needs_snapshot", lambda replica, asked: False)
+
+
+def snapshots_without_an_epoch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ListLog, "start_epoch", property(lambda self: -1))
+
+
+def snapshots_that_are_begun_at_before_they_are_whole(patch: pytest.MonkeyPatch) -> None:
+    keep = following.snapshot_fetched
+
+    def snapshot_fetched(replica: Replica, node: int, asked: FetchSnapshot, reply: SnapshotReply) -> None:
+        keep(replica, node, asked, replace(reply, size=asked.position + len(reply.data)))
+
+    patch.setattr(following, "snapshot_fetched", snapshot_fetched)
+
+
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     a_second_vote,
     votes_for_those_who_have_less,
@@ -112,6 +129,9 @@ MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     logs_that_are_never_cut,
     cuts_where_the_leader_says_alone,
     majorities_of_half,
+    logs_that_go_back_to_the_beginning,
+    snapshots_without_an_epoch,
+    snapshots_that_are_begun_at_before_they_are_whole,
 ]
 
 

@@ -49,6 +49,7 @@ def standalone_cluster(
         **os.environ,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         # It has one port for all clusters of a machine.
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }

@@ -29,20 +29,16 @@ def check(report: Report, kills: int) -> None:
             True,
             [
                 *((step, "self") for step in (*TASK_STEPS, *COMMIT_STEPS)),
-                ("deciding", "driver"),
                 ("after-Hold", "broker"),
                 ("after-Decide", "driver"),
-                ("after-Decide", "broker"),
             ],
         ),
         (
             False,
             [
                 ("task-prepared", "self"),
-                ("after-Hold", "self"),
                 ("deciding", "broker"),
                 ("after-Decide", "driver"),
-                ("after-Commit", "self"),
             ],
         ),
     ],

@@ -12,8 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from everlog.broker.commit_waits import CommitWait, CommitWaits
+from everlog.broker.handlers.replica_fetch import read_for_follower
 from everlog.broker.in_sync import InSyncProposals
+from everlog.broker.replica_sessions import ReplicaSessions
 from everlog.broker.replicas import Replica
+from everlog.broker.replication_fetcher import Fetchers
 from everlog.broker.topic_settings import min_insync_replicas
 from everlog.log.partition import PartitionLog
 from everlog.metadata.delta import Changes
@@ -22,6 +25,7 @@ from everlog.model.errors import ErrorCode, StorageError
 from everlog.model.ids import BrokerId, Instant, LeaderEpoch, Offset
 from everlog.model.settings import broker_table as keys
 from everlog.model.topics import TopicPartition
+from everlog.replication.follower import FollowerState
 from everlog.replication.leader import (
     AdvanceHighWatermark,
     BrokersChanged,
@@ -59,6 +63,17 @@ class Replication:
         self._unopened: deque[Replica] = deque()
         """Those in a role that begins when their log is opened."""
         self._look_at = Instant(0)
+        self._note_at = Instant(0)
+        self._fetchers = Fetchers(broker)
+        self.sessions = ReplicaSessions(
+            broker.replicas,
+            broker.clock,
+            broker.alarm,
+            partial(read_for_follower, broker),
+            broker.settings[keys.FETCH_MAX_BYTES],
+        )
+        """What followers fetch from here."""
+        broker.parked.settle_too(self.sessions.settle)
 
     # --- what the metadata says
 
@@ -92,7 +107,7 @@ class Replication:
             self._take_in_all()
         eligible = self._eligible()
         now = self._broker.clock.now()
-        for replica in self._led:
+        for replica in list(self._led):
             if replica.leading is not None:
                 self.carry_out(replica, replica.leading.step(BrokersChanged(eligible), now))
 
@@ -182,8 +197,12 @@ class Replication:
         self._led.pop(replica, None)
         if not replica.sole and replica.log is not None:
             replica.noted_high_watermark = replica.high_watermark
+        if replica.following is not None:
+            self._fetchers.remove(replica, replica.following)
         replica.leading = None
         replica.following = None
+        for followed in replica.followers.values():
+            followed.role_changed()
         replica.syncs_owed = 0
         self._waits.fail(replica, code)
         if replica.watchers:
@@ -212,6 +231,13 @@ class Replication:
     def _enter_role(self, replica: Replica, log: PartitionLog, partition: PartitionImage) -> None:
         if replica.leads:
             self._lead(replica, log, partition)
+        elif partition.leader != NO_LEADER and self._is_registered():
+            log.forget_empty_epochs()
+            state = FollowerState(
+                partition.leader, replica.leader_epoch, log, min(replica.noted_high_watermark, log.end_offset)
+            )
+            replica.following = state
+            self._fetchers.add(replica, state, log)
 
     def _lead(self, replica: Replica, log: PartitionLog, partition: PartitionImage) -> None:
         broker = self._broker
@@ -339,14 +365,29 @@ class Replication:
         for followed in replica.followers.values():
             followed.has_news()
 
+    def follower_start_moved(self, replica: Replica) -> None:
+        """A follower has said where its log begins, which those may wait for who had records deleted."""
+
     # --- time
 
     def tick(self, now: Instant) -> None:
         """Do what is due."""
         self._waits.tick(now)
         self._proposals.tick(now)
+        self._fetchers.tick(now)
+        self.sessions.tick(now)
         if self._unopened:
             self._open_some(now)
+        if now >= self._note_at:
+            # What a leader knows as committed is what it may show right after its next start.
+            first = self._note_at == 0
+            self._note_at = Instant(
+                now + self._broker.settings[keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS]
+            )
+            if not first and self._has_replicated():
+                self._broker.checkpoint_start_offsets(lambda _durable: None)
+        if self._has_replicated():
+            self._broker.alarm.ring_by(self._note_at)
         if not self._led:
             return
         if now >= self._look_at:
@@ -370,6 +411,9 @@ class Replication:
                 _log.error("%s cannot be opened and is out of use: %s", replica.name, error)
         if self._unopened:
             self._broker.alarm.ring_by(Instant(now + _OPEN_PAUSE_MS))
+
+    def _has_replicated(self) -> bool:
+        return bool(self._led) or not self._fetchers.is_idle
 
     # --- checkpoints
 

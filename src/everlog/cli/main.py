@@ -28,6 +28,7 @@ COMMANDS = {
     "quorum": Lazy("everlog.cli.quorum", "quorum", "Look at the quorum of controllers."),
     "log": Lazy("everlog.cli.log", "log", "Look into the files of a log on disk, and check them."),
     "pipeline": Lazy("everlog.cli.pipeline", "pipeline", "Declare and run data pipelines on Spark."),
+    "chaos": Lazy("everlog.cli.chaos", "chaos", "Break a cluster on purpose, and judge what it does."),
     "perf": Lazy("everlog.cli.perf", "perf", "Measure producing, consuming and latency."),
     "completion": Lazy("everlog.cli.completion", "completion", "Print the completion script of a shell."),
     "version": Lazy("everlog.cli.version", "version", "Print the version."),

@@ -1,5 +1,6 @@
 """The metadata log: a partition's log, as the quorum appends to it and as a controller reads it back."""
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -15,8 +16,9 @@ from everlog.ports.aside import Aside
 from everlog.ports.clock import Clock
 from everlog.raft.control import leader_change_batch
 from everlog.raft.member import MemberWorld, QuorumMember, Transport
-from everlog.raft.messages import ReplicaKey
+from everlog.raft.messages import ReplicaKey, SnapshotId
 from everlog.raft.replica import LeaderChange, Timing
+from everlog.raft.snapshots import SnapshotFiles, snapshot_batches
 from everlog.raft.store import QuorumStore
 from everlog.raft.voters import VoterSet
 from everlog.records.batch import BatchView, batch_at, whole_batches
@@ -30,22 +32,58 @@ METADATA_LOG_SETTINGS = LogSettings(
 """What `__cluster_metadata-0` obeys: all of it is kept, for a controller is made from all of it."""
 
 _READ_BYTES = 4 << 20
+_KEPT_SNAPSHOTS = 2
+_NO_SNAPSHOT = SnapshotId(Offset(0), -1)
+
+_log = logging.getLogger(__name__)
 
 
 class MetadataLog:
     """A `raft.member.MemberLog` on a partition's log."""
 
     def __init__(
-        self, log: PartitionLog, reopen: Callable[[], PartitionLog], aside: Aside, clock: Clock
+        self,
+        log: PartitionLog,
+        reopen: Callable[[], PartitionLog],
+        aside: Aside,
+        clock: Clock,
+        snapshots: SnapshotFiles | None = None,
     ) -> None:
-        """Use an open log; `reopen` opens it anew, recovering it, after its disk has failed it."""
+        """Use an open log; `reopen` opens it anew, recovering it, after its disk has failed it.
+
+        Without `snapshots` none are kept or used. StorageError where they and the log do not fit together.
+        """
         self._log = log
         self._reopen = reopen
         self._aside = aside
         self._clock = clock
+        self._snapshots = snapshots
+        self._known: list[SnapshotId] = []
+        """The snapshots that are whole and on disk, oldest first."""
+        self.unsaved_bytes = log.size
+        """About how much was appended since the newest of them."""
+        self.on_start_moved: Callable[[], None] = lambda: None
+        """Called when segments wait for the log's new start to be durable, see `PartitionLog.removals`."""
         self._durable: Offset | None = None
         """Up to where a sync has made it durable; None before the first. The log's recovery point says less:
         it is that of the last checkpoint, and voters may count on what was synced since."""
+
+        self._find_snapshots()
+
+    @property
+    def start_offset(self) -> Offset:
+        """The first record that is there; what came before is in a snapshot that ends here."""
+        return self._log.start_offset
+
+    @property
+    def start_epoch(self) -> int:
+        """The epoch of the record before `start_offset`; -1 if there is none."""
+        return next((one.epoch for one in self._known if one.end == self._log.start_offset), -1)
+
+    @property
+    def snapshot(self) -> SnapshotId | None:
+        """The newest snapshot; all in it is committed."""
+        return self._known[-1] if self._known else None
 
     @property
     def end_offset(self) -> Offset:
@@ -54,8 +92,9 @@ class MetadataLog:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record; -1 in an empty log."""
-        return self._log.epochs.latest
+        """The epoch of the last record, in the log or in the snapshot before it; -1 if there is none."""
+        log = self._log
+        return log.epochs.latest if log.end_offset > log.start_offset else self.start_epoch
 
     def append(self, batch: bytearray, epoch: int) -> None:
         """Append one batch at `end_offset`; StorageError, and nothing changed, if the disk refuses."""
@@ -65,6 +104,7 @@ class MetadataLog:
         except Refused as refused:
             # We made the batch ourselves: whatever is wrong with it is a fault of ours.
             raise AssertionError(f"the metadata log refuses our own batch: {refused}") from refused
+        self.unsaved_bytes += len(batch)
 
     def sync(self, done: Callable[[Offset | StorageError], None]) -> None:
         """Make all that is appended durable, then say up to where. `done` comes after this has returned."""
@@ -109,7 +149,8 @@ class MetadataLog:
         entries = self._log.epochs.entries
         above = bisect_right(entries, epoch, key=lambda entry: entry[0])
         if above == 0:
-            return -1, Offset(0)
+            before = self.start_epoch
+            return (before, self._log.start_offset) if 0 <= before <= epoch else (-1, Offset(0))
         end = entries[above][1] if above < len(entries) else self._log.end_offset
         return entries[above - 1][0], end
 
@@ -132,6 +173,7 @@ class MetadataLog:
                     raise StorageError(f"the leader sent {view}, expected offset {self._log.end_offset}")
                 epoch = LeaderEpoch(view.leader_epoch)
                 self._log.append(view, epoch, self._clock.wall(), Origin.REPLICA)
+                self.unsaved_bytes += len(batch)
             except (Refused, CorruptDataError) as error:
                 raise StorageError(f"the leader sent what cannot follow {self._log}: {error}") from error
 
@@ -155,6 +197,124 @@ class MetadataLog:
         if self._durable is None:
             raise StorageError(f"{self._log.partition} failed its first sync, it cannot be used: {failure}")
         self.cut_back(self._durable)
+
+    # Snapshots
+
+    def _find_snapshots(self) -> None:
+        """Take up the snapshots on disk; a log that ends before the newest of them begins there."""
+        if self._snapshots is None:
+            return
+        log = self._log
+        try:
+            found = self._snapshots.found()
+            if found and found[-1].end > log.end_offset:
+                # The stop came while one was put in the log's place. What it had is in it.
+                log.restart_at(found[-1].end)
+            for old in [one for one in found if one.end < log.start_offset]:
+                self._snapshots.remove(old)
+        except OSError as error:
+            raise StorageError(f"the snapshots of {log.partition} cannot be read: {error}") from error
+        self._known = [one for one in found if one.end >= log.start_offset]
+        if not self._known and log.start_offset:
+            raise StorageError(f"{log.partition} begins at {log.start_offset} and no snapshot is there")
+        if self._known and log.start_offset and self.start_epoch < 0:
+            log.move_start_to(self._known[0].end)
+        if self._known:
+            self.unsaved_bytes = 0
+
+    def has_snapshot(self, snapshot: SnapshotId) -> bool:
+        """Whether a snapshot is here, whole and on disk."""
+        return self._snapshots is not None and self._snapshots.exists(snapshot)
+
+    def append_snapshot(self, snapshot: SnapshotId, position: int, data: bytes) -> None:
+        """Keep a part of a snapshot that is being fetched; from position 0 on it begins anew."""
+        try:
+            self._snapshot_files().write_part(snapshot, position, data)
+        except OSError as error:
+            raise StorageError(f"{snapshot} of {self._log.partition} cannot be kept: {error}") from error
+
+    def install(self, snapshot: SnapshotId, done: Callable[[bool | StorageError], None]) -> None:
+        """Prove what was fetched, make it durable and give it its name, then say whether it is whole."""
+        files = self._snapshot_files()
+
+        def ended(result: bool | OSError) -> None:
+            if isinstance(result, OSError):
+                done(StorageError(f"{snapshot} of {self._log.partition} cannot be kept: {result}"))
+            else:
+                done(result)
+
+        self._aside.run(lambda: files.finish(snapshot), ended)
+
+    def begin_at(self, snapshot: SnapshotId) -> None:
+        """Throw all entries away and begin behind a snapshot that is here; StorageError if it cannot be."""
+        files = self._snapshot_files()
+        self._log.restart_at(snapshot.end)
+        self._durable = snapshot.end
+        self._forget([one for one in self._known if one != snapshot], files)
+        self._known = [snapshot]
+        self.unsaved_bytes = 0
+
+    def take_snapshot(
+        self, snapshot: SnapshotId, records: Iterable[bytes], done: Callable[[StorageError | None], None]
+    ) -> None:
+        """Write a snapshot of what is committed, and let go of what only an older one is needed for.
+
+        `records` are gone through beside the loop: they must not change meanwhile. The last two snapshots
+        are kept, and the log from the end of the older one on, so that who lags a little needs neither.
+        """
+        files = self._snapshot_files()
+        batches = snapshot_batches(snapshot, records, self._clock.wall())
+
+        def written(result: OSError | None) -> None:
+            if isinstance(result, OSError):
+                done(StorageError(f"{snapshot} of {self._log.partition} cannot be written: {result}"))
+                return
+            if snapshot > max(self._known, default=_NO_SNAPSHOT):
+                self._known.append(snapshot)
+                self._let_go(files)
+            done(None)
+
+        self.unsaved_bytes = 0
+        self._aside.run(lambda: files.write(snapshot, batches), written)
+
+    def _let_go(self, files: SnapshotFiles) -> None:
+        log = self._log
+        self._forget(self._known[:-_KEPT_SNAPSHOTS], files)
+        self._known = self._known[-_KEPT_SNAPSHOTS:]
+        try:
+            log.roll()
+            if len(self._known) == _KEPT_SNAPSHOTS:
+                log.move_start_to(self._known[0].end)
+            if log.enforce_retention(self._clock.wall(), self._known[-1].end):
+                self.on_start_moved()
+        except StorageError as error:
+            # It goes with the next one.
+            _log.error("%s keeps more than it needs: %s", log.partition, error)
+
+    def _forget(self, snapshots: Iterable[SnapshotId], files: SnapshotFiles) -> None:
+        for snapshot in snapshots:
+            try:
+                files.remove(snapshot)
+            except OSError as error:
+                _log.error("%s of %s cannot be removed: %s", snapshot, self._log.partition, error)
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
+        """The size of a snapshot and bytes of it; None if it is not here."""
+        files = self._snapshot_files()
+        try:
+            return files.size(snapshot), files.read(snapshot, position, max_bytes)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"{snapshot} of {self._log.partition} cannot be read: {error}") from error
+
+    def snapshot_batches(self, snapshot: SnapshotId) -> Iterator[BatchView]:
+        """The batches of a snapshot that is here; CorruptDataError where one is damaged."""
+        return self._snapshot_files().batches(snapshot)
+
+    def _snapshot_files(self) -> SnapshotFiles:
+        assert self._snapshots is not None, "this log was opened without its snapshots"
+        return self._snapshots
 
     def read(self, start: Offset, max_bytes: int) -> Sequence[bytes]:
         """The batches from the one that holds `start` on: one at least if there is any."""

@@ -62,6 +62,13 @@ class LeaderEpochs:
             return epoch, self._starts[0]
         return self._epochs[above - 1], self._starts[above]
 
+    def newest_up_to(self, epoch: LeaderEpoch, end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
+        """Return the largest known epoch up to `epoch` and where it ends; (-1, 0) if none is known."""
+        above = bisect_right(self._epochs, epoch)
+        if above == 0:
+            return NO_EPOCH, Offset(0)
+        return self._epochs[above - 1], self._starts[above] if above < len(self._starts) else end_offset
+
     def truncate_end(self, end_offset: Offset) -> None:
         """Forget the epochs that begin at or after `end_offset`."""
         while self._starts and self._starts[-1] >= end_offset:

@@ -13,6 +13,7 @@ from everlog.log.epochs import LeaderEpochs
 from everlog.log.producers import Marker, Producers
 from everlog.log.recovery import Opening, RecoveryReport, load_log
 from everlog.log.removal import Removals
+from everlog.log.replicated import ReplicatedBatch, checked_batches, first_base
 from everlog.log.retention import RetentionLimits, SegmentFacts, expired_count
 from everlog.log.search import FoundRecord, Span
 from everlog.log.segment import (
@@ -26,10 +27,10 @@ from everlog.log.settings import FOREVER, LogSettings
 from everlog.log.sync import SyncPlan, Unsynced
 from everlog.log.validate import check_structure, validated
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
-from everlog.model.ids import NO_TIMESTAMP, Instant, LeaderEpoch, Offset, Timestamp
+from everlog.model.ids import NO_EPOCH, NO_TIMESTAMP, Instant, LeaderEpoch, Offset, Timestamp
 from everlog.model.topics import TopicPartition
 from everlog.ports.files import FileSlice
-from everlog.records.batch import CONTROL, TRANSACTIONAL, BatchView
+from everlog.records.batch import CONTROL, HEADER_BYTES, TRANSACTIONAL, BatchView
 from everlog.records.run import BatchRun
 
 __all__ = ["Appended", "Origin", "PartitionLog", "World"]
@@ -200,6 +201,94 @@ class PartitionLog:
         if epoch > self.epochs.latest:
             self.epochs.assign(epoch, self.end_offset)
             self._unsynced.changed = True
+
+    def forget_empty_epochs(self) -> None:
+        """Forget epochs that were led here without a record in them: a follower speaks of records only."""
+        self.epochs.truncate_end(self.end_offset)
+        self._unsynced.changed = True
+
+    def last_epoch(self) -> LeaderEpoch:
+        """The epoch of the last record; -1 if there is none."""
+        if self.start_offset == self.end_offset:
+            return NO_EPOCH
+        return self.epochs.epoch_at(Offset(self.end_offset - 1))
+
+    def epoch_end(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
+        """The newest epoch up to this one that there is, and where it ends; (-1, 0) if there is none."""
+        return self.epochs.newest_up_to(epoch, self.end_offset)
+
+    def append_replicated(self, records: memoryview, wall: Timestamp) -> bool:
+        """Append what the leader sent, as it is; returns whether it has to be synced before it counts (L8).
+
+        The batches are written together, with one write unless a segment ends between them. Refused where
+        they are damaged or do not follow on, StorageError where the disk refuses; then none of those that are
+        not part of the log yet will be.
+        """
+        if self.failure is not None:
+            raise self.failure
+        start = self.start_offset
+        if start == self.end_offset and len(records) >= HEADER_BYTES and first_base(records) < start:
+            # The log begins in the middle of a batch, as the leader's does since records were deleted.
+            self.restart_at(first_base(records))
+        batches = checked_batches(records, self.end_offset, self.epochs.latest)
+        at = 0
+        while at < len(batches):
+            count = self._count_for_segment(batches, at, wall)
+            self._write_replicated(batches[at : at + count], wall)
+            at += count
+        self.move_start_to(min(start, self.end_offset))
+        return bool(batches) and self._flushes and self._unsynced.wanted(self._settings)
+
+    def _count_for_segment(self, batches: list[ReplicatedBatch], at: int, wall: Timestamp) -> int:
+        """How many batches from `at` on go to the active segment, which may be new for them; at least one."""
+        first = batches[at].batch
+        if self._must_roll(first, wall):
+            self._append_rolls(first, Offset(first.base_offset), first.last_offset, Origin.REPLICA)
+        active = self._active
+        room = self._settings.segment_bytes - active.size - len(first.raw)
+        count = 1
+        for batch, _ in batches[at + 1 :]:
+            room -= len(batch.raw)
+            if (
+                room < 0
+                or batch.max_timestamp > self._roll_after
+                or batch.last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+            ):
+                break
+            count += 1
+        return count
+
+    def _must_roll(self, batch: BatchView, wall: Timestamp) -> bool:
+        active = self._active
+        return (
+            active.size + len(batch.raw) > self._settings.segment_bytes
+            or batch.max_timestamp > self._roll_after
+            or wall > self._roll_at_wall
+            or active.indexes.full
+            or batch.last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+        )
+
+    def _write_replicated(self, batches: list[ReplicatedBatch], wall: Timestamp) -> None:
+        active = self._active
+        was_empty = not active.size
+        try:
+            active.append_together([batch for batch, _ in batches])
+        except OSError as error:
+            self._append_failed(error)
+        self.end_offset = active.end_offset
+        unsynced = self._unsynced
+        unsynced.changed = True
+        for batch, marker in batches:
+            if batch.leader_epoch != self.epochs.latest:
+                self.epochs.assign(LeaderEpoch(batch.leader_epoch), Offset(batch.base_offset))
+            if batch.producer_id >= 0:
+                if marker is not None:
+                    self._end_txn(batch, marker, Offset(batch.last_offset), wall)
+                elif not batch.attributes & CONTROL:
+                    self.producers.applied(batch, batch.base_offset, batch.last_offset, wall)
+            unsynced.records += batch.last_offset_delta + 1
+        if was_empty:
+            self._watch_age(wall)
 
     def append_run(self, run: BatchRun, leader_epoch: LeaderEpoch, wall: Timestamp) -> list[int] | None:
         """Append a client's batches with one write; returns the base offset of each.

@@ -1,6 +1,6 @@
 """One segment: append to, find in, prove, cut one log file."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from everlog.log import aborted_index, offset_index, scan, time_index
 from everlog.log.aborted_index import AbortedTxn
@@ -152,6 +152,18 @@ class Segment:
         self.size = position
         self.end_offset = Offset(base_offset)
         return base_offsets
+
+    def append_together(self, batches: Sequence[BatchView]) -> None:
+        """Write batches as they are, with one write; they follow each other in one buffer."""
+        file = self._file
+        position = (self.file if file is None else file).append([batch.raw for batch in batches])
+        add = self.indexes.add
+        for batch in batches:
+            size = len(batch.raw)
+            add(position, size, batch.last_offset, batch.max_timestamp)
+            position += size
+        self.size = position
+        self.end_offset = Offset(batches[-1].next_offset)
 
     def save_for_seal(self) -> None:
         """Write to disk all that a sealed segment has there. The segment may go on being active after it."""

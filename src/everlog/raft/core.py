@@ -15,6 +15,7 @@ from everlog.raft.events import (
     Effect,
     Event,
     Gone,
+    Installed,
     Reply,
     Synced,
     Ticked,
@@ -26,9 +27,11 @@ from everlog.raft.messages import (
     EndEpoch,
     Fetch,
     FetchReply,
+    FetchSnapshot,
     Noted,
     ReplicaKey,
     Request,
+    SnapshotReply,
     Vote,
     VoteReply,
 )
@@ -116,6 +119,8 @@ class RaftCore:
                 following.gone(replica, node)
             case Synced(end, cuts):
                 self._synced(end, cuts)
+            case Installed(snapshot, is_whole):
+                following.installed(replica, snapshot, is_whole=is_whole)
             case _:
                 assert_never(event)
         self._tick()
@@ -191,6 +196,8 @@ class RaftCore:
                 replica.out.append(Reply(token, Noted(replica.epoch, replica.leader)))
             case Fetch():
                 leading.fetch_asked(replica, token, request)
+            case FetchSnapshot():
+                leading.snapshot_asked(replica, token, request)
             case _:
                 assert_never(request)
 
@@ -204,6 +211,9 @@ class RaftCore:
             case FetchReply():
                 assert isinstance(request, Fetch), request
                 following.fetched(self._replica, node, request, answer)
+            case SnapshotReply():
+                assert isinstance(request, FetchSnapshot), request
+                following.snapshot_fetched(self._replica, node, request, answer)
             case _:
                 assert_never(answer)
 
@@ -211,7 +221,7 @@ class RaftCore:
         match request:
             case Vote():
                 voting.unanswered(self._replica, node, request)
-            case Fetch():
+            case Fetch() | FetchSnapshot():
                 following.unanswered(self._replica, request)
             case BeginEpoch() | EndEpoch():
                 pass  # The first is said again in time, the second is a courtesy.
@@ -224,7 +234,7 @@ class RaftCore:
         match replica.role:
             case Leader() as role:
                 leading.synced(replica, role)
-            case Follower(fetching=None, fetch_at=None) as role:
+            case Follower(fetching=None, fetch_at=None, loading=None) as role:
                 following.fetch(replica, role)
             case _:
                 pass

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from everlog.model.ids import Offset
-from everlog.raft.messages import Answer, Request
+from everlog.raft.messages import Answer, Request, SnapshotId
 from everlog.raft.store import QuorumState
 
 
@@ -53,7 +53,15 @@ class Synced:
     """What the `Sync` said."""
 
 
-Event = Ticked | Asked | Answered | Unanswered | Gone | Synced
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A snapshot that was fetched is on disk under its name; or not, if what came is not whole."""
+
+    snapshot: SnapshotId
+    is_whole: bool
+
+
+Event = Ticked | Asked | Answered | Unanswered | Gone | Synced | Installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer what was asked. To a fetch without an error the entries from its offset on are added."""
+    """Answer what was asked.
+
+    To a fetch without an error, a parting or a snapshot the entries from its offset on are added; to that of
+    a snapshot, the bytes from its position on.
+    """
 
     token: object
     answer: Answer
@@ -106,4 +118,11 @@ class Commit:
     high_watermark: Offset
 
 
-Effect = StoreState | Sync | Ask | Reply | Lead | StandDown | Commit
+@dataclass(frozen=True, slots=True)
+class InstallSnapshot:
+    """Prove what was fetched of a snapshot, make it durable and give it its name; `Installed` follows."""
+
+    snapshot: SnapshotId
+
+
+Effect = StoreState | Sync | Ask | Reply | Lead | StandDown | Commit | InstallSnapshot

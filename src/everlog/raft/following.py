@@ -3,10 +3,10 @@
 from everlog.model.divergence import where_to_cut
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import Instant
-from everlog.raft.events import Ask, Reply, StandDown
-from everlog.raft.messages import EndEpoch, Fetch, FetchReply
+from everlog.raft.events import Ask, InstallSnapshot, Reply, StandDown
+from everlog.raft.messages import EndEpoch, Fetch, FetchReply, FetchSnapshot, SnapshotId, SnapshotReply
 from everlog.raft.replica import Replica
-from everlog.raft.roles import Follower, Leader, Unattached
+from everlog.raft.roles import Follower, Leader, Loading, Unattached
 from everlog.raft.store import NOBODY, QuorumState
 
 
@@ -89,10 +89,14 @@ def _let_go(replica: Replica, campaign_at: Instant) -> None:
 def fetch(replica: Replica, role: Follower) -> None:
     """Ask the leader for what comes next, as soon as all that we have is on disk."""
     role.fetch_at = None
-    if not replica.is_durable:
+    if role.loading is not None:
+        loading = role.loading
+        role.fetching = FetchSnapshot(replica.me, replica.epoch, loading.snapshot, loading.position)
+    elif replica.is_durable:
+        role.fetching = replica.fetch_request()
+    else:
         replica.sync()
         return
-    role.fetching = replica.fetch_request()
     replica.out.append(Ask(role.leader, role.fetching))
 
 
@@ -103,14 +107,11 @@ def fetched(replica: Replica, node: int, asked: Fetch, reply: FetchReply) -> Non
     if not isinstance(role, Follower) or role.fetching is not asked:
         return  # It asked somebody else, in another epoch, or to find out who leads.
     role.fetching = None
-    if reply.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and reply.epoch == replica.epoch:
-        gone(replica, node)  # It has been started again, or has stepped down.
+    if not _is_good(replica, role, node, reply):
         return
-    if node != role.leader or reply.error is not ErrorCode.NONE or reply.epoch != replica.epoch:
-        role.fetch_at = replica.after(replica.timing.retry_ms)
+    if reply.snapshot is not None:
+        load(replica, role, reply.snapshot)
         return
-    role.until = replica.after(replica.timing.fetch_ms)
-    role.has_fetched = True
     if reply.diverging is not None:
         replica.cut(where_to_cut(reply.diverging, replica.log.epoch_end(reply.diverging[0])))
     else:
@@ -120,7 +121,71 @@ def fetched(replica: Replica, node: int, asked: Fetch, reply: FetchReply) -> Non
     fetch(replica, role)
 
 
-def unanswered(replica: Replica, asked: Fetch) -> None:
+def _is_good(replica: Replica, role: Follower, node: int, reply: FetchReply | SnapshotReply) -> bool:
+    """Whether the leader has answered; if not, what to do about it is done."""
+    if reply.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and reply.epoch == replica.epoch:
+        gone(replica, node)  # It has been started again, or has stepped down.
+        return False
+    if node != role.leader or reply.error is not ErrorCode.NONE or reply.epoch != replica.epoch:
+        role.loading = None  # There may be a newer snapshot.
+        role.fetch_at = replica.after(replica.timing.retry_ms)
+        return False
+    role.until = replica.after(replica.timing.fetch_ms)
+    role.has_fetched = True
+    return True
+
+
+def load(replica: Replica, role: Follower, snapshot: SnapshotId) -> None:
+    """Get a snapshot, without which the leader's log cannot be followed."""
+    if snapshot.end < replica.high_watermark:
+        # It reaches less far than what we know to be committed, and would take that away.
+        role.fetch_at = replica.after(replica.timing.retry_ms)
+        return
+    role.loading = Loading(snapshot)
+    if replica.log.has_snapshot(snapshot):
+        replica.out.append(InstallSnapshot(snapshot))
+    else:
+        fetch(replica, role)
+
+
+def snapshot_fetched(replica: Replica, node: int, asked: FetchSnapshot, reply: SnapshotReply) -> None:
+    """Take in a part of a snapshot."""
+    observe(replica, reply.epoch, reply.leader, by_itself=reply.leader == node)
+    role = replica.role
+    if not isinstance(role, Follower) or role.fetching is not asked:
+        return
+    role.fetching = None
+    if not _is_good(replica, role, node, reply):
+        return
+    loading = role.loading
+    assert loading is not None, role
+    if not reply.data or asked.position + len(reply.data) > reply.size:
+        role.loading = None
+        role.fetch_at = replica.after(replica.timing.retry_ms)
+        return
+    replica.log.append_snapshot(asked.snapshot, asked.position, reply.data)
+    loading.position = asked.position + len(reply.data)
+    if loading.position == reply.size:
+        replica.out.append(InstallSnapshot(asked.snapshot))
+    else:
+        fetch(replica, role)
+
+
+def installed(replica: Replica, snapshot: SnapshotId, *, is_whole: bool) -> None:
+    """A snapshot is on disk: follow the leader's log from there."""
+    role = replica.role
+    # One who leads by now has all that the snapshot has, and others may have its log: it stays as it is.
+    if not isinstance(role, Follower) or role.loading is None or role.loading.snapshot != snapshot:
+        return
+    role.loading = None
+    if is_whole and snapshot.end >= replica.high_watermark:
+        replica.begin_at(snapshot)
+        fetch(replica, role)
+    else:
+        role.fetch_at = replica.after(replica.timing.retry_ms)
+
+
+def unanswered(replica: Replica, asked: Fetch | FetchSnapshot) -> None:
     """A fetch came to nothing."""
     role = replica.role
     if isinstance(role, Follower) and role.fetching is asked:

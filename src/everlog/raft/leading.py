@@ -4,7 +4,7 @@ from everlog.model.errors import ErrorCode
 from everlog.model.ids import Instant, Offset
 from everlog.raft.events import Ask, Lead, Reply
 from everlog.raft.following import leave_lead, observe
-from everlog.raft.messages import BeginEpoch, EndEpoch, Fetch, FetchReply
+from everlog.raft.messages import BeginEpoch, EndEpoch, Fetch, FetchReply, FetchSnapshot, SnapshotReply
 from everlog.raft.replica import LeaderChange, Replica
 from everlog.raft.roles import Candidate, Leader, Parked
 
@@ -45,6 +45,31 @@ def quorum_deadline(replica: Replica, role: Leader) -> Instant:
     return Instant(heard[needed - 1] + replica.timing.fetch_ms * 3 // 2)
 
 
+def needs_snapshot(replica: Replica, asked: Fetch) -> bool:
+    """Whether the log does not go back to where a replica is, or to where the two may have parted."""
+    start, epoch = replica.log.start_offset, replica.log.start_epoch
+    if start == 0:
+        return False
+    is_other = asked.offset == start and asked.last_epoch != epoch
+    return asked.offset < start or is_other or asked.last_epoch < epoch
+
+
+def snapshot_asked(replica: Replica, token: object, asked: FetchSnapshot) -> None:
+    """Let a replica have a part of a snapshot."""
+    if asked.epoch > replica.epoch:
+        observe(replica, asked.epoch, None)
+    role = replica.role
+    answer = SnapshotReply(replica.epoch, replica.leader)
+    if not isinstance(role, Leader):
+        answer = SnapshotReply(replica.epoch, replica.leader, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    elif asked.epoch < replica.epoch:
+        answer = SnapshotReply(replica.epoch, replica.leader, ErrorCode.FENCED_LEADER_EPOCH)
+    elif replica.voters.has(asked.replica):
+        role.heard_at[asked.replica.id] = replica.now
+        role.has_fetched.add(asked.replica.id)
+    replica.out.append(Reply(token, answer))
+
+
 def fetch_asked(replica: Replica, token: object, asked: Fetch) -> None:
     """Answer a fetch, or keep it until there is something new."""
     if asked.epoch > replica.epoch:
@@ -60,6 +85,10 @@ def fetch_asked(replica: Replica, token: object, asked: Fetch) -> None:
     if votes:
         role.heard_at[node] = replica.now
         role.has_fetched.add(node)
+    if needs_snapshot(replica, asked):
+        lacking = FetchReply(replica.epoch, replica.me.id, committed(role), snapshot=replica.log.snapshot)
+        replica.out.append(Reply(token, lacking))
+        return
     epoch, end = replica.log.epoch_end(asked.last_epoch)
     if epoch != asked.last_epoch or end < asked.offset:
         parting = FetchReply(replica.epoch, replica.me.id, committed(role), diverging=(epoch, end))
@@ -68,8 +97,10 @@ def fetch_asked(replica: Replica, token: object, asked: Fetch) -> None:
     if votes:
         role.ends[node] = asked.offset
     if (before := role.parked.pop(node, None)) is not None:
-        # It waits for that one no more, but somebody here may.
-        replica.out.append(Reply(before.token, FetchReply(replica.epoch, replica.me.id, committed(role))))
+        # It waits for that one no more, but somebody here may. Were it no error, two nodes with one id would
+        # chase each other without a pause.
+        late = FetchReply(replica.epoch, replica.me.id, error=ErrorCode.REQUEST_TIMED_OUT)
+        replica.out.append(Reply(before.token, late))
     role.parked[node] = Parked(token, asked, replica.after(min(asked.wait_ms, replica.timing.long_poll_ms)))
     count(replica, role)
     serve_parked(replica, role)

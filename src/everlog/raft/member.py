@@ -7,7 +7,7 @@ log is opened anew up to what is known to be durable, and a new core begins as a
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, assert_never
 
@@ -22,7 +22,19 @@ from everlog.raft import events
 from everlog.raft.core import KAFKAS_TIMING, RaftCore
 from everlog.raft.events import Effect, Event
 from everlog.raft.leading import NEVER
-from everlog.raft.messages import Answer, Fetch, FetchReply, Noted, ReplicaKey, Request, Vote, VoteReply
+from everlog.raft.messages import (
+    Answer,
+    Fetch,
+    FetchReply,
+    FetchSnapshot,
+    Noted,
+    ReplicaKey,
+    Request,
+    SnapshotId,
+    SnapshotReply,
+    Vote,
+    VoteReply,
+)
 from everlog.raft.replica import ReplicaLog, Timing
 from everlog.raft.roles import Leader
 from everlog.raft.store import FILE_NAME, QuorumState, QuorumStore
@@ -61,6 +73,29 @@ class MemberLog(ReplicaLog, Protocol):
 
         StorageError if it cannot be, or if something durable has gone.
         """
+        ...
+
+    def install(self, snapshot: SnapshotId, done: Callable[[bool | StorageError], None]) -> None:
+        """Prove what was fetched, make it durable and give it its name, then say whether it is whole."""
+        ...
+
+    def take_snapshot(
+        self, snapshot: SnapshotId, records: Iterable[bytes], done: Callable[[StorageError | None], None]
+    ) -> None:
+        """Write a snapshot of what is committed, and let go of what only an older one is needed for."""
+        ...
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
+        """The size of a snapshot and bytes of it; None if it is not here."""
+        ...
+
+    def snapshot_batches(self, snapshot: SnapshotId) -> Iterator[BatchView]:
+        """The batches of a snapshot that is here; CorruptDataError where one is damaged."""
+        ...
+
+    @property
+    def unsaved_bytes(self) -> int:
+        """About how much was appended since the newest snapshot."""
         ...
 
     def read(self, start: Offset, max_bytes: int) -> Sequence[bytes]:
@@ -227,6 +262,21 @@ class QuorumMember:
         """Where the next entry will lie."""
         return self._log.end_offset
 
+    @property
+    def start_offset(self) -> Offset:
+        """Where the log begins; what came before is in `snapshot`."""
+        return self._log.start_offset
+
+    @property
+    def snapshot(self) -> SnapshotId | None:
+        """The newest snapshot of the log, at the end of which or before it the log begins."""
+        return self._log.snapshot
+
+    @property
+    def unsaved_bytes(self) -> int:
+        """About how much was appended since the newest snapshot."""
+        return self._log.unsaved_bytes
+
     # What it does
 
     def follow(self, listener: QuorumListener) -> None:
@@ -295,6 +345,30 @@ class QuorumMember:
         """The batches of the log from `start` to `end`, where batches begin and end."""
         return self._log.batches(start, end)
 
+    def snapshot_batches(self) -> Iterator[BatchView]:
+        """The batches of the newest snapshot, for who has read less than `start_offset`.
+
+        Its header and footer are among them, as control batches. CorruptDataError where one is damaged.
+        """
+        snapshot = self._log.snapshot
+        assert snapshot is not None, "there is no snapshot"
+        return self._log.snapshot_batches(snapshot)
+
+    def take_snapshot(
+        self,
+        end: Offset,
+        epoch: int,
+        records: Iterable[bytes],
+        done: Callable[[StorageError | None], None],
+    ) -> None:
+        """Keep records that lead to the same state as all entries below `end`, the last of them of `epoch`.
+
+        They are gone through beside the loop and must not change meanwhile. `done` is told when they are on
+        disk, and the log has let go of what nobody needs any more.
+        """
+        assert end <= self._high_watermark, (end, self._high_watermark)
+        self._log.take_snapshot(SnapshotId(end, epoch), records, done)
+
     # Events and effects, in order
 
     def _hand(self, event: Event) -> None:
@@ -355,6 +429,8 @@ class QuorumMember:
                 self._stand_down()
             case events.Commit(high_watermark):
                 self._commit(high_watermark)
+            case events.InstallSnapshot(snapshot):
+                self._install(snapshot)
             case _:
                 assert_never(effect)
 
@@ -401,6 +477,20 @@ class QuorumMember:
 
         self._log.sync(synced)
 
+    def _install(self, snapshot: SnapshotId) -> None:
+        life = self._life
+
+        def installed(result: bool | StorageError) -> None:
+            if life != self._life:
+                return
+            if isinstance(result, StorageError):
+                self._fail(result)
+                self._run()
+            else:
+                self._hand(events.Installed(snapshot, is_whole=result))
+
+        self._log.install(snapshot, installed)
+
     def _ask(self, node: int, request: Request) -> None:
         life = self._life
 
@@ -416,18 +506,29 @@ class QuorumMember:
     def _reply(self, asking: _Asking, answer: Answer) -> None:
         del self._asked[asking]
         request = asking.request
-        if (
-            isinstance(answer, FetchReply)
-            and isinstance(request, Fetch)
-            and answer.error is ErrorCode.NONE
-            and answer.diverging is None
-        ):
-            try:
-                answer = replace(answer, batches=self._log.read(request.offset, request.max_bytes))
-            except (StorageError, CorruptDataError) as error:
-                _log.error("the metadata log cannot be read at %d: %s", request.offset, error)
-                answer = replace(answer, error=ErrorCode.KAFKA_STORAGE_ERROR)
-        asking.done(answer)
+        try:
+            asking.done(self._filled(request, answer))
+        except (StorageError, CorruptDataError) as error:
+            _log.error("what node %d is asked for cannot be read, %s: %s", self.me.id, request, error)
+            asking.done(self._refusal(request))
+
+    def _filled(self, request: Request, answer: Answer) -> Answer:
+        """An answer with what is read from the disk for it."""
+        if not isinstance(answer, FetchReply | SnapshotReply) or answer.error is not ErrorCode.NONE:
+            return answer
+        if isinstance(answer, FetchReply):
+            assert isinstance(request, Fetch), request
+            if answer.diverging is not None or answer.snapshot is not None:
+                return answer
+            return replace(answer, batches=self._log.read(request.offset, request.max_bytes))
+        assert isinstance(request, FetchSnapshot), request
+        found = self._log.read_snapshot(request.snapshot, request.position, request.max_bytes)
+        if found is None:
+            return replace(answer, error=ErrorCode.SNAPSHOT_NOT_FOUND)
+        size, data = found
+        if not 0 <= request.position < size:
+            return replace(answer, error=ErrorCode.POSITION_OUT_OF_RANGE)
+        return replace(answer, size=size, data=data)
 
     def _commit(self, high_watermark: Offset) -> None:
         if high_watermark > self._high_watermark:
@@ -485,6 +586,8 @@ class QuorumMember:
         except (OSError, CorruptDataError) as error:
             raise StorageError(f"{FILE_NAME} cannot be read: {error}") from error
         self._core = RaftCore(self.me, self.voters, self._log, self._world.random, state, now, self._timing)
+        if self._log.snapshot is not None:
+            self._commit(self._log.snapshot.end)
         self._events.append(events.Ticked())
 
     def _refusal(self, request: Request) -> Answer:
@@ -494,5 +597,7 @@ class QuorumMember:
                 return VoteReply(request.epoch, None, granted=False, error=ErrorCode.KAFKA_STORAGE_ERROR)
             case Fetch():
                 return FetchReply(request.epoch, None, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            case FetchSnapshot():
+                return SnapshotReply(request.epoch, None, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             case _:
                 return Noted(request.epoch, None)

@@ -27,6 +27,14 @@ class ReplicaKey:
     directory: Uuid = NO_UUID
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class SnapshotId:
+    """What a snapshot stands for: all entries below `end`, the last of which is of `epoch`."""
+
+    end: Offset
+    epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class Vote:
     """A candidate asks for a vote in `epoch`, or a prospective one whether it would get it (`is_pre`)."""
@@ -107,7 +115,32 @@ class FetchReply:
     """The newest epoch that both may have, and where it ends for the leader: the log is cut there."""
     batches: Sequence[bytes] = ()
     """The entries, whole batches of them; empty in what a core returns, see `core.Reply`."""
+    snapshot: SnapshotId | None = None
+    """Set where the log does not go back that far: the replica needs this first."""
 
 
-Request = Vote | BeginEpoch | EndEpoch | Fetch
-Answer = VoteReply | Noted | FetchReply
+@dataclass(frozen=True, slots=True)
+class FetchSnapshot:
+    """A replica asks for a snapshot from a byte on (KIP-630)."""
+
+    replica: ReplicaKey
+    epoch: int
+    snapshot: SnapshotId
+    position: int
+    max_bytes: int = FETCH_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotReply:
+    """A part of a snapshot, read from the leader's file as the answer is sent."""
+
+    epoch: int
+    leader: int | None
+    error: ErrorCode = ErrorCode.NONE
+    size: int = 0
+    """Of the whole snapshot."""
+    data: bytes = b""
+
+
+Request = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot
+Answer = VoteReply | Noted | FetchReply | SnapshotReply

@@ -10,7 +10,7 @@ from typing import Protocol
 from everlog.model.ids import NO_UUID, Instant, Offset
 from everlog.ports.random import Random
 from everlog.raft.events import Commit, Effect, StoreState, Sync
-from everlog.raft.messages import LONG_POLL_MS, Fetch, ReplicaKey
+from everlog.raft.messages import LONG_POLL_MS, Fetch, ReplicaKey, SnapshotId
 from everlog.raft.roles import Follower, Leader, Role, Unattached
 from everlog.raft.store import QuorumState
 from everlog.raft.voters import VoterSet
@@ -33,13 +33,28 @@ class ReplicaLog(Protocol):
     """
 
     @property
+    def start_offset(self) -> Offset:
+        """The first entry that is there; what came before is in a snapshot that ends here."""
+        ...
+
+    @property
+    def start_epoch(self) -> int:
+        """The epoch of the entry before `start_offset`; -1 if there is none."""
+        ...
+
+    @property
+    def snapshot(self) -> SnapshotId | None:
+        """The newest snapshot; all in it is committed."""
+        ...
+
+    @property
     def end_offset(self) -> Offset:
         """Behind the last entry, durable or not."""
         ...
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last entry; -1 in an empty log."""
+        """The epoch of the last entry, in the log or in the snapshot before it; -1 if there is none."""
         ...
 
     def epoch_end(self, epoch: int) -> tuple[int, Offset]:
@@ -56,6 +71,18 @@ class ReplicaLog(Protocol):
 
     def truncate(self, end: Offset) -> None:
         """Give up all from `end` on."""
+        ...
+
+    def has_snapshot(self, snapshot: SnapshotId) -> bool:
+        """Whether a snapshot is here, whole and on disk."""
+        ...
+
+    def append_snapshot(self, snapshot: SnapshotId, position: int, data: bytes) -> None:
+        """Keep a part of a snapshot that is being fetched; from position 0 on it begins anew."""
+        ...
+
+    def begin_at(self, snapshot: SnapshotId) -> None:
+        """Throw all entries away and begin behind a snapshot that is here."""
         ...
 
 
@@ -97,7 +124,7 @@ class Replica:
         # The log may be ahead of the file, if that was lost; epochs never go back.
         self.state = known if known.epoch >= log.last_epoch else QuorumState(log.last_epoch)
         """The epoch and the vote, as they are on disk."""
-        self.high_watermark = Offset(0)
+        self.high_watermark = Offset(0) if log.snapshot is None else log.snapshot.end
         self.durable = Offset(0)
         """Up to where the log is on disk, as far as we know: at most its end."""
         self.cuts = 0
@@ -183,6 +210,14 @@ class Replica:
         self.log.truncate(end)
         self.durable = min(self.durable, end)
         self.cuts += 1
+
+    def begin_at(self, snapshot: SnapshotId) -> None:
+        """Give the log up for a snapshot, which is on disk and has all that is known to be committed here."""
+        assert snapshot.end >= self.high_watermark, (snapshot, self.high_watermark)
+        self.log.begin_at(snapshot)
+        self.durable = snapshot.end
+        self.cuts += 1
+        self.advance(snapshot.end)
 
     def fetch_request(self) -> Fetch:
         """A fetch from the end of the log on. It says what is on disk: not before all of it is."""

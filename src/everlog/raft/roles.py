@@ -8,7 +8,7 @@ UNATTACHED --no leader in time--> PROSPECTIVE --majority would vote--> CANDIDATE
 from dataclasses import dataclass, field
 
 from everlog.model.ids import Instant, Offset
-from everlog.raft.messages import Fetch
+from everlog.raft.messages import Fetch, FetchSnapshot, SnapshotId
 
 
 @dataclass(slots=True)
@@ -42,6 +42,15 @@ class Candidate:
 
 
 @dataclass(slots=True)
+class Loading:
+    """A snapshot that is being fetched."""
+
+    snapshot: SnapshotId
+    position: int = 0
+    """So many bytes are here."""
+
+
+@dataclass(slots=True)
 class Follower:
     """It fetches from the leader of its epoch."""
 
@@ -50,8 +59,10 @@ class Follower:
     """When it stops to count on the leader; moved on by each answer."""
     has_fetched: bool = False
     """Whether the leader has answered in this epoch: then others need not stand for election either."""
-    fetching: Fetch | None = None
+    fetching: Fetch | FetchSnapshot | None = None
     """What is under way; one at a time."""
+    loading: Loading | None = None
+    """The snapshot without which it cannot follow, while it fetches that."""
     fetch_at: Instant | None = None
     """When to fetch again after a failure; None if there is no need to wait."""
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from everlog.model.errors import ProtocolError
 from everlog.peers.address import Address, Unreachable
-from everlog.raft.messages import Answer, Fetch, Request, Vote
+from everlog.raft.messages import Answer, Fetch, FetchSnapshot, Request, Vote
 from everlog.raft.replica import Timing
 from everlog.raft.wire.asking import Sender, read_answer, request_message
 from everlog.wire.message import Message
@@ -81,7 +81,7 @@ class PeerTransport:
             _log.warning("node %d is not known to listen anywhere, and is asked nothing", node)
             done(None)
             return
-        is_fetch = isinstance(request, Fetch)
+        is_fetch = isinstance(request, Fetch | FetchSnapshot)
         peer = self._peers.at(address, FETCH_LANE if is_fetch else LANE)
         if is_fetch and address not in self._watched:
             self._watched.add(address)

@@ -100,6 +100,10 @@ class FollowerState:
         self.high_watermark = min(self.high_watermark, end)
         return TruncateTo(end)
 
+    def begun_anew(self) -> None:
+        """All records were given up: what was committed before says nothing of those that will come."""
+        self.high_watermark = self._log.end_offset
+
     def appended(self, answer: Fetched) -> Offset:
         """The records of the answer are in the log: up to where they are committed, as far as it is known."""
         self.high_watermark = max(self.high_watermark, min(answer.high_watermark, self._log.end_offset))

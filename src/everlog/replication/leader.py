@@ -179,6 +179,10 @@ class LeaderState:
         """Whether enough are in sync to take a write that waits for all. Asked before the append (R4)."""
         return len(self.isr) >= self._least
 
+    def has_follower(self, broker: BrokerId) -> bool:
+        """Whether a broker holds the partition besides this one."""
+        return broker in self._followers
+
     def end_of(self, broker: BrokerId) -> Offset | None:
         """How far a follower is known to have come in this epoch; None if it has not fetched in it."""
         follower = self._followers.get(broker)
@@ -213,10 +217,10 @@ class LeaderState:
             case ProposalRefused():
                 self.proposed = None
                 self._recount()
-                return self._advance()
+                return self._advance() + self._expand()
             case BrokersChanged(eligible):
                 self._eligible = dict(eligible)
-                return []
+                return self._expand()
             case ReplicasChanged(replicas):
                 return self._moved(replicas, now)
             case MinInSyncChanged(least):
@@ -257,6 +261,17 @@ class LeaderState:
         if broker not in self.isr and self.proposed is None and self._may_join(broker):
             effects += self._propose(self.isr | {broker})
         return effects
+
+    def _expand(self) -> list[Effect]:
+        """Propose those in that have everything: a follower with nothing to fetch does not say so again."""
+        if self.proposed is not None:
+            return []
+        joining = {
+            broker
+            for broker, follower in self._followers.items()
+            if broker not in self.isr and not self._lags(follower) and self._may_join(broker)
+        }
+        return self._propose(self.isr | joining) if joining else []
 
     def _may_join(self, broker: BrokerId) -> bool:
         follower = self._followers[broker]
@@ -301,7 +316,7 @@ class LeaderState:
             return []  # Older than what we know.
         self.isr, self._partition_epoch, self.proposed = isr, partition_epoch, None
         self._recount()
-        return self._advance()
+        return self._advance() + self._expand()
 
     def _moved(self, replicas: Iterable[BrokerId], now: Instant) -> list[Effect]:
         known = self._followers

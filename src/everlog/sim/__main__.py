@@ -13,14 +13,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from everlog.sim.checkers import check, summary
+from everlog.sim.client_world import run_cluster_client_seed
 from everlog.sim.cluster_plan import ClusterPlan, draw_cluster
 from everlog.sim.cluster_trace import Trace
-from everlog.sim.cluster_world import ClusterResult, client_names, run_cluster_plan
+from everlog.sim.cluster_world import ClusterResult, client_names, run_cluster_plan, run_cluster_seed
 from everlog.sim.history import read_history
 from everlog.sim.long_run import WORLDS, run_long
 from everlog.sim.shrink import shrink
 from everlog.sim.world import Result
 
+_WORLDS = {
+    (False, "scripts"): "scripts",
+    (False, "clients"): "clients",
+    (True, "scripts"): "cluster",
+    (True, "clients"): "cluster clients",
+}
 Run = Callable[[int], Result | ClusterResult]
 
 
@@ -31,11 +38,12 @@ def main() -> int:
         found = check(read_history(given.check))
         _print(summary(found))
         return 1 if found else 0
-    world = "cluster" if given.cluster else given.workload
+    world = _WORLDS[given.cluster, given.workload]
     if given.shrink:
         return _shrink(draw_cluster(given.seed), given.most_runs)
     if given.trace:
-        return _trace(draw_cluster(given.seed), frames=not given.no_frames)
+        run = run_cluster_seed if given.workload == "scripts" else run_cluster_client_seed
+        return _trace(lambda trace: run(given.seed, trace), frames=not given.no_frames)
     logging.basicConfig(level=logging.CRITICAL)
     if given.processes:
         return 1 if run_long(world, given.seed, given.seeds, given.processes, given.report).failures else 0
@@ -51,9 +59,9 @@ def _arguments() -> argparse.ArgumentParser:
         "--workload",
         choices=["clients", "scripts"],
         default="scripts",
-        help="who works on one node: small clients that are scripts, or programs with the public clients",
+        help="who works: small clients that are scripts, or programs with the public clients",
     )
-    parser.add_argument("--cluster", action="store_true", help="a cluster of nodes, with scripts")
+    parser.add_argument("--cluster", action="store_true", help="on a cluster rather than on one node")
     parser.add_argument("--history", type=Path, help="write the history of the last seed here")
     parser.add_argument("--check", type=Path, help="check a history that somebody wrote, and run nothing")
     parser.add_argument("--verbose", action="store_true", help="print each seed's plan")
@@ -95,21 +103,21 @@ def _run(run: Run, first: int, count: int, history: Path | None, *, verbose: boo
     return 1 if failed else 0
 
 
-def _trace(plan: ClusterPlan, *, frames: bool) -> int:
+def _trace(run: Callable[[Trace], ClusterResult], *, frames: bool) -> int:
     trace = Trace(_print, frames=frames)
     logger = logging.getLogger("everlog")
     logger.addHandler(trace)
     logger.setLevel(logging.INFO)
     logger.propagate = False
     try:
-        result = run_cluster_plan(plan, trace)
+        result = run(trace)
     except Exception:  # noqa: BLE001  # it is what the trace is for
         _print(traceback.format_exc())
         return 1
     finally:
         logger.removeHandler(trace)
         logger.propagate = True
-    _print(_findings(result) if not result.sound else f"sound: {plan}")
+    _print(_findings(result) if not result.sound else f"sound: {result.plan}")
     return 0 if result.sound else 1
 
 
@@ -128,7 +136,7 @@ def _shrink(plan: ClusterPlan, most_runs: int) -> int:
         return 0
     found = shrink(plan, run, client_names(plan), most_runs)
     _print(f"{found.signature}\nafter {found.runs} runs: {found.plan}")
-    return _trace(found.plan, frames=False)
+    return _trace(lambda trace: run_cluster_plan(found.plan, trace), frames=False)
 
 
 def _findings(result: Result | ClusterResult) -> str:

@@ -1,22 +1,25 @@
 """Seeds for the public clients: the same world, with programs that use them as any program does."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from random import Random
 
 from everlog.client.core import surroundings
+from everlog.sim.cluster_plan import draw_cluster_clients
+from everlog.sim.cluster_trace import Trace
+from everlog.sim.cluster_world import ClusterResult, ClusterWorld
 from everlog.sim.plan import draw_clients
 from everlog.sim.workloads.client_cast import ClientCast
 from everlog.sim.world import Result, World
 
 
 @contextmanager
-def _surrounded_by(world: World) -> Generator[None]:
+def _surrounded_by(seed: int, now_ms: Callable[[], int], wall_ms: Callable[[], int]) -> Generator[None]:
     """Give clients the time of a world and chance from its seed."""
     before = surroundings.monotonic, surroundings.time_ns, surroundings.chance
-    surroundings.monotonic = lambda: world.now_ms() / 1000
-    surroundings.time_ns = lambda: world.setting.wall() * 1_000_000
-    surroundings.chance = Random(f"{world.plan.seed}/clients")
+    surroundings.monotonic = lambda: now_ms() / 1000
+    surroundings.time_ns = lambda: wall_ms() * 1_000_000
+    surroundings.chance = Random(f"{seed}/clients")
     try:
         yield
     finally:
@@ -28,11 +31,26 @@ def run_client_seed(seed: int) -> Result:
     plan = draw_clients(seed)
     world = World(plan, ClientCast)
     try:
-        with _surrounded_by(world):
+        with _surrounded_by(seed, world.now_ms, world.setting.wall):
             try:
                 return world.run()
             finally:
                 world.end()
     except Exception as error:
         error.add_note(f"{plan}\nreplay: python -m everlog.sim --workload clients --seed {seed}")
+        raise
+
+
+def run_cluster_client_seed(seed: int, trace: Trace | None = None) -> ClusterResult:
+    """Run one seed of the public clients on a cluster; what goes wrong inside is raised with its plan."""
+    plan = draw_cluster_clients(seed)
+    world = ClusterWorld(plan, trace, ClientCast)
+    try:
+        with _surrounded_by(seed, world.time.now_ms, world.setting.wall):
+            try:
+                return world.run()
+            finally:
+                world.end()
+    except Exception as error:
+        error.add_note(f"{plan}\nreplay: python -m everlog.sim --cluster --workload clients --seed {seed}")
         raise

@@ -6,7 +6,7 @@ a partition.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from everlog.sim.chance import SimRandom
@@ -162,6 +162,22 @@ def draw_cluster(seed: int) -> ClusterPlan:
     )
     drifts = tuple(chance.below(2_001) - 1_000 for _ in range(nodes))
     return ClusterPlan(clients, nodes, _strikes(chance, load_ms, crashes), drifts, settings)
+
+
+def draw_cluster_clients(seed: int) -> ClusterPlan:
+    """What a seed means for the public clients on a cluster."""
+    chance = SimRandom(seed).fork("cluster plan of clients")
+    plan = draw_cluster(seed)
+    kills = chance.below(3) if chance.happens(40) else 0
+    load_ms = plan.clients.load_ms
+    clients = replace(
+        plan.clients,
+        plain_appenders=0,
+        transactors=0,
+        readers=chance.below(2),
+        client_kills=tuple(sorted((chance.below(load_ms), chance.below(100)) for _ in range(kills))),
+    )
+    return replace(plan, clients=clients)
 
 
 def _weather(chance: SimRandom) -> Weather:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from everlog.sim.chance import SimRandom
 from everlog.sim.checkers import Violation, check
 from everlog.sim.clock import MIDNIGHT, DriftingClock
-from everlog.sim.cluster_clients import ClientConnection
+from everlog.sim.cluster_clients import ClientConnection, ProcessHome
 from everlog.sim.cluster_ghosts import ClusterGhosts
 from everlog.sim.cluster_nemesis import ClusterNemesis
 from everlog.sim.cluster_plan import SESSION_MS, ClusterPlan, Mark, draw_cluster
@@ -15,12 +15,13 @@ from everlog.sim.history import History, Kind, Operation, Outcome, Recorder
 from everlog.sim.machine import CONTROLLERS_PORT, Machine, host_name
 from everlog.sim.mesh import Mesh
 from everlog.sim.network import Weather
-from everlog.sim.plan import Crashes
+from everlog.sim.plan import Crashes, Plan
 from everlog.sim.player import Player
+from everlog.sim.process import Process
 from everlog.sim.script import ANYBODY, Script
 from everlog.sim.timeline import Timeline
 from everlog.sim.workloads.actor import Setting
-from everlog.sim.workloads.cast import Cast
+from everlog.sim.workloads.cast import Cast, Troupe
 
 _CALM = Weather()
 _BEGINNING_MS = 30_000
@@ -52,8 +53,14 @@ class ClusterResult:
 class ClusterWorld:
     """One run. Everything that happens is an event of its timeline, and every draw comes from its seed."""
 
-    def __init__(self, plan: ClusterPlan, trace: Trace | None = None) -> None:
+    def __init__(
+        self,
+        plan: ClusterPlan,
+        trace: Trace | None = None,
+        casting: Callable[[Plan, Setting, SimRandom], Troupe] = Cast,
+    ) -> None:
         self.plan = plan
+        self._casting = casting
         self.time = Timeline()
         self._trace = trace
         self._chance = chance = SimRandom(plan.seed)
@@ -70,7 +77,7 @@ class ClusterWorld:
         self.machines = [self._machine(node_id) for node_id in range(1, plan.nodes + 1)]
         self.ghosts = ClusterGhosts(self.machines, self.recorder, self.say)
         self.nemesis = ClusterNemesis(self, chance.fork("nemesis"))
-        self._players: list[Player] = []
+        self._players: list[Player | Process] = []
 
     def _machine(self, node_id: int) -> Machine:
         plan = self.plan
@@ -131,7 +138,7 @@ class ClusterWorld:
     def run(self) -> ClusterResult:
         """Run from the start to the end, and look at what came of it."""
         plan = self.plan
-        cast = Cast(plan.clients, self.setting, self._chance.fork("cast"))
+        cast = self._casting(plan.clients, self.setting, self._chance.fork("cast"))
         for machine in self.machines:
             self.time.at(self._chance.below(50), machine.start)
         self._play("setup", cast.setup())
@@ -141,6 +148,7 @@ class ClusterWorld:
         for name, script in cast.scripts():
             if name not in plan.clients.absent:
                 self._play(name, script)
+        self._run_programs(cast)
         self.nemesis.schedule(plan.strikes)
         self.time.at(plan.clients.load_ms, self._stop_clients)
         self._run_until(lambda: self._stopping, "the load", plan.clients.load_ms + 1)
@@ -166,6 +174,26 @@ class ClusterWorld:
         player = Player(name, script, self.time.at, connect)
         self._players.append(player)
         self.time.at(chance.below(20), player.start)
+
+    def _run_programs(self, cast: Troupe) -> None:
+        hosts = [machine.name for machine in self.machines]
+        processes: list[Process] = []
+        for name, program in cast.programs():
+            chance = self._chance.fork(f"process {name}")
+            if name not in self.plan.clients.absent:
+                home = ProcessHome(name, self.time, self.mesh, hosts, self.setting)
+                processes.append(Process(home, name, program, chance))
+                self.time.at(chance.below(20), processes[-1].start)
+        self._players += processes
+        for delay_ms, number in self.plan.clients.client_kills:
+            if processes:
+                self.time.at(delay_ms, processes[number % len(processes)].kill)
+
+    def end(self) -> None:
+        """End processes that are left, as after a failure: nothing of them is to outlive their world."""
+        for player in self._players:
+            if isinstance(player, Process):
+                player.end()
 
     def _stop_clients(self) -> None:
         self._stopping = True

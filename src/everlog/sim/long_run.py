@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from everlog.sim.checkers import summary
-from everlog.sim.client_world import run_client_seed
+from everlog.sim.client_world import run_client_seed, run_cluster_client_seed
 from everlog.sim.cluster_world import ClusterResult, run_cluster_seed
 from everlog.sim.history import Outcome
 from everlog.sim.world import Result, run_seed
@@ -20,6 +20,7 @@ WORLDS: dict[str, Callable[[int], Result | ClusterResult]] = {
     "scripts": run_seed,
     "clients": run_client_seed,
     "cluster": run_cluster_seed,
+    "cluster clients": run_cluster_client_seed,
 }
 _CHUNK = 10
 _TWICE_EVERY = 100

@@ -11,20 +11,41 @@ import socket
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from math import ceil
 from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack, cast
 
 from everlog.sim.chance import SimRandom
-from everlog.sim.network import Connection
+from everlog.sim.player import Connection
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_ADDRESS = "192.0.2.1"
+ADDRESS = "192.0.2.1"
+"""Where the only host of a world is found."""
 _CONNECT_MS = 5
 """Connections take up to this."""
 _UNWINDING_ROUNDS = 200
 _TIDY_TASKS = 500
+
+
+class Link(Connection, Protocol):
+    """A connection that may take a while to come to be."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the far end has taken it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Whoever hears what becomes of a connection."""
+
+    on_frame: Callable[[bytes], None]
+    on_lost: Callable[[], None]
+    on_opened: Callable[[], None]
+    """Called once, later, if the connection was not ready from the beginning."""
 
 
 class Surroundings(Protocol):
@@ -38,10 +59,12 @@ class Surroundings(Protocol):
         """The time."""
         ...
 
-    def connect(
-        self, chance: SimRandom, on_frame: Callable[[bytes], None], on_lost: Callable[[], None]
-    ) -> Connection | None:
-        """A connection to the host; None if nobody listens there."""
+    def addresses(self, host: str) -> list[str]:
+        """Where a host is found."""
+        ...
+
+    def connect(self, address: str, chance: SimRandom, ears: "Ears") -> Link | None:
+        """A connection to an address; None if it is known at once that nobody listens there."""
         ...
 
 
@@ -287,20 +310,40 @@ class SimLoop(asyncio.BaseEventLoop):
         self.problems.append(f"{context.get('message')}: {context.get('exception')!r}")
 
     async def getaddrinfo(self, host: Any, port: Any, **_options: Any) -> Any:
-        """Every host has the same address."""
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (_ADDRESS, port))]
+        """The addresses that the world knows."""
+        places = self._world.addresses(str(host))
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (place, port)) for place in places]
 
     async def create_connection(  # type: ignore[override]  # without what the driver does not use
-        self, protocol_factory: Callable[[], asyncio.BaseProtocol], *_where: Any, **_options: Any
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: Any, *_more: Any, **_options: Any
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        """Connect to the host; ConnectionRefusedError while nobody listens there."""
+        """Connect to an address; ConnectionRefusedError while nobody listens there."""
         await asyncio.sleep(self._chance.below(_CONNECT_MS) / 1000)
         assert not self._is_dead, "a dead process connects"
         protocol = protocol_factory()
         transport = SimTransport(self, cast(asyncio.BufferedProtocol, protocol), self._chance)
-        connection = self._world.connect(self._chance, transport.arrived, transport.lost)
+        ready: asyncio.Future[None] = self.create_future()
+
+        def opened() -> None:
+            self.enter(lambda: None if ready.done() else ready.set_result(None))
+
+        def lost() -> None:
+            if ready.done():
+                transport.lost()
+            else:
+                self.enter(lambda: ready.set_exception(ConnectionRefusedError("nobody listens")))
+
+        connection = self._world.connect(str(host), self._chance, Ears(transport.arrived, lost, opened))
         if connection is None:
             raise ConnectionRefusedError("nobody listens")
+        if connection.is_ready:
+            ready.set_result(None)
+        else:
+            try:
+                await ready
+            except BaseException:
+                connection.give_up()
+                raise
         transport.opened(connection)
         self._transports = [each for each in self._transports if not each.is_closing()]
         self._transports.append(transport)

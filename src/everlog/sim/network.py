@@ -85,6 +85,8 @@ class Connection:
         self._reading = True
         self.open = True
         """Whether bytes still move."""
+        self.is_ready = True
+        """Whether it can be used, which it can from its first moment on."""
         self._given_up = False
 
     # The client's side.

@@ -13,6 +13,7 @@ from everlog.sim.clock import SimClock
 from everlog.sim.ghosts import Ghosts
 from everlog.sim.history import History, Kind, Operation, Outcome, Recorder
 from everlog.sim.host import Host
+from everlog.sim.loop import ADDRESS, Ears
 from everlog.sim.losses import PowerFailure, forgive
 from everlog.sim.nemesis import Nemesis
 from everlog.sim.network import Connection, Weather
@@ -93,13 +94,15 @@ class World:
         """Milliseconds since it began."""
         return self._now
 
-    def connect(
-        self, chance: SimRandom, on_frame: Callable[[bytes], None], on_lost: Callable[[], None]
-    ) -> Connection | None:
+    def addresses(self, _host: str) -> list[str]:
+        """Every name is the same host's."""
+        return [ADDRESS]
+
+    def connect(self, _address: str, chance: SimRandom, ears: Ears) -> Connection | None:
         """A connection of a process to the host; None while nobody listens."""
         if not self.host.serving:
             return None
-        return Connection(self, self.host, lambda: self.weather, chance, on_frame, on_lost)
+        return Connection(self, self.host, lambda: self.weather, chance, ears.on_frame, ears.on_lost)
 
     def ticks(self) -> int:
         """The time of the history: a thousand to a millisecond, and later for each event within one."""

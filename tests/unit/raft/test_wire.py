@@ -6,7 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from everlog.broker.desk.handlers import begin_quorum_epoch, end_quorum_epoch, fetch_metadata, vote
+from everlog.broker.desk.handlers import (
+    begin_quorum_epoch,
+    end_quorum_epoch,
+    fetch_metadata,
+    fetch_snapshot,
+    vote,
+)
 from everlog.broker.exchange import Exchange
 from everlog.controller.metadata_log import MetadataLog
 from everlog.model.errors import ErrorCode, ProtocolError
@@ -19,9 +25,12 @@ from everlog.raft.messages import (
     EndEpoch,
     Fetch,
     FetchReply,
+    FetchSnapshot,
     Noted,
     ReplicaKey,
     Request,
+    SnapshotId,
+    SnapshotReply,
     Vote,
     VoteReply,
 )
@@ -36,7 +45,9 @@ from everlog.raft.wire.answering import (
     read_begin,
     read_end,
     read_fetch,
+    read_snapshot_fetch,
     read_vote,
+    snapshot_response,
     vote_response,
 )
 from everlog.raft.wire.asking import Sender, read_answer, request_message
@@ -54,6 +65,7 @@ from everlog.wire.message import Message
 from everlog.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from everlog.wire.messages.end_quorum_epoch import EndQuorumEpochRequest
 from everlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from everlog.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from everlog.wire.messages.vote import RequestPartitionData, RequestTopicData, VoteRequest, VoteResponse
 from tests.unit.controller.builders import Machine
 
@@ -64,6 +76,8 @@ ME = ReplicaKey(3, Uuid(bytes(range(16))))
 OTHER = ReplicaKey(2, Uuid(bytes(range(1, 17))))
 BATCH = bytes(build_batch([NewRecord(None, b"value", (), 7)], base_offset=10, leader_epoch=4))
 
+SNAPSHOT = SnapshotId(Offset(100), 4)
+
 REQUESTS: list[Request] = [
     Vote(OTHER, 5, 4, Offset(10), True, ME),
     Vote(OTHER, 5, -1, Offset(0), False, ME),
@@ -71,6 +85,7 @@ REQUESTS: list[Request] = [
     EndEpoch(2, 5, (3, 1)),
     Fetch(OTHER, 5, Offset(10), 4, Offset(9)),
     Fetch(ReplicaKey(7), 5, Offset(0), -1, Offset(0), wait_ms=3, max_bytes=99),
+    FetchSnapshot(OTHER, 5, SNAPSHOT, 77, max_bytes=1000),
 ]
 
 
@@ -96,6 +111,8 @@ def read(message: Message, version: int) -> Request | ErrorCode:
             return read_end(message, CLUSTER)
         case FetchRequest():
             return read_fetch(message, version, CLUSTER)
+        case FetchSnapshotRequest():
+            return read_snapshot_fetch(message, CLUSTER)
         case _:
             raise AssertionError(message)
 
@@ -118,6 +135,10 @@ def a_fetch_response(answer: FetchReply) -> Message:
     return fetch_response(answer, 18, HERE)
 
 
+def a_snapshot_response(answer: SnapshotReply) -> Message:
+    return snapshot_response(FetchSnapshot(OTHER, 5, SNAPSHOT, 77), answer, HERE)
+
+
 ANSWERS: list[tuple[Request, Answer, Callable[[Any], Message]]] = [
     (REQUESTS[0], VoteReply(6, 2, True), lambda one: vote_response(one, HERE)),
     (
@@ -130,6 +151,9 @@ ANSWERS: list[tuple[Request, Answer, Callable[[Any], Message]]] = [
     (REQUESTS[4], FetchReply(6, 2, Offset(9), batches=[BATCH, BATCH]), a_fetch_response),
     (REQUESTS[4], FetchReply(6, 2, diverging=(3, Offset(8)), batches=[]), a_fetch_response),
     (REQUESTS[4], FetchReply(6, 2, diverging=(-1, Offset(0)), batches=[]), a_fetch_response),
+    (REQUESTS[4], FetchReply(6, 2, snapshot=SNAPSHOT, batches=[]), a_fetch_response),
+    (REQUESTS[6], SnapshotReply(6, 2, size=99, data=b"12345"), a_snapshot_response),
+    (REQUESTS[6], SnapshotReply(6, None, ErrorCode.SNAPSHOT_NOT_FOUND), a_snapshot_response),
     (REQUESTS[4], FetchReply(6, None, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, batches=[]), a_fetch_response),
 ]
 
@@ -185,6 +209,7 @@ def test_requests_about_anything_but_the_metadata_log_are_refused() -> None:
     assert read_begin(BeginQuorumEpochRequest(), CLUSTER, ME) is ErrorCode.INVALID_REQUEST
     assert read_end(EndQuorumEpochRequest(), CLUSTER) is ErrorCode.INVALID_REQUEST
     assert read_fetch(FetchRequest(), 18, CLUSTER) is ErrorCode.INVALID_REQUEST
+    assert read_snapshot_fetch(FetchSnapshotRequest(), CLUSTER) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     other = FetchTopic(topic="orders", topic_id=Uuid(bytes(16)), partitions=[FetchPartition()])
     assert read_fetch(FetchRequest(topics=[other]), 18, CLUSTER) is ErrorCode.UNKNOWN_TOPIC_ID
     assert read_fetch(FetchRequest(topics=[other]), 12, CLUSTER) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -206,6 +231,7 @@ HANDLERS: dict[type[Message], Callable[[Any, Any, Any], None]] = {
     BeginQuorumEpochRequest: begin_quorum_epoch.handle,
     EndQuorumEpochRequest: end_quorum_epoch.handle,
     FetchRequest: fetch_metadata.handle,
+    FetchSnapshotRequest: fetch_snapshot.handle,
 }
 
 

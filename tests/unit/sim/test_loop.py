@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from everlog.sim.chance import SimRandom
-from everlog.sim.loop import SimLoop
+from everlog.sim.loop import ADDRESS, Ears, SimLoop
 from everlog.sim.network import Connection, Weather
 from everlog.sim.workloads.actor import Setting
 
@@ -40,12 +40,13 @@ class _Echo:
 
     def observe(self, frame: bytes) -> None: ...
 
-    def connect(
-        self, chance: SimRandom, on_frame: Callable[[bytes], None], on_lost: Callable[[], None]
-    ) -> Connection | None:
+    def addresses(self, host: str) -> list[str]:
+        return [ADDRESS]
+
+    def connect(self, address: str, chance: SimRandom, ears: Ears) -> Connection | None:
         if not self.listens:
             return None
-        return Connection(self, self, lambda: Weather(delay_ms=3), chance, on_frame, on_lost)
+        return Connection(self, self, lambda: Weather(delay_ms=3), chance, ears.on_frame, ears.on_lost)
 
     def accept(self, connection: Connection) -> Any:
         self._connections[id(connection)] = connection

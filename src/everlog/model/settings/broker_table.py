@@ -512,6 +512,29 @@ PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = _row(
 REPLICA_LAG_TIME_MAX_MS = _row(
     whole("replica.lag.time.max.ms", 30_000, "How long a follower may lag before it is out of sync.")
 )
+REPLICA_FETCH_MAX_BYTES = _row(
+    whole(
+        "replica.fetch.max.bytes",
+        1 << 20,
+        "Bytes of one partition that a follower fetches at once; a larger batch comes all the same.",
+        0,
+        kind=INT,
+    )
+)
+REPLICA_FETCH_RESPONSE_MAX_BYTES = _row(
+    whole("replica.fetch.response.max.bytes", 10 << 20, "Bytes that a follower fetches at once.", 0, kind=INT)
+)
+REPLICA_FETCH_MIN_BYTES = _row(
+    whole("replica.fetch.min.bytes", 1, "Bytes that a follower's fetch waits for.", kind=INT)
+)
+REPLICA_FETCH_WAIT_MAX_MS = _row(
+    whole("replica.fetch.wait.max.ms", 500, "How long a follower's fetch waits for records.", kind=INT)
+)
+REPLICA_SOCKET_TIMEOUT_MS = _row(
+    whole(
+        "replica.socket.timeout.ms", 30_000, "How long a follower waits for its leader to answer.", kind=INT
+    )
+)
 REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = _row(
     whole(
         "replica.high.watermark.checkpoint.interval.ms", 5_000, "How often high watermarks are written down."

@@ -8,6 +8,7 @@ handlers call it. Each request is about one partition: that of the metadata log.
 VOTE_VERSION = 2
 EPOCH_VERSION = 1
 FETCH_VERSION = 18
+SNAPSHOT_VERSION = 1
 """What is sent. Older versions are read and answered as well."""
 
 NOBODY = -1

@@ -8,20 +8,24 @@ from everlog.model.ids import METADATA_TOPIC_ID, NO_UUID, Offset, Uuid
 from everlog.model.topics import METADATA_TOPIC
 from everlog.peers.address import Address
 from everlog.raft.messages import (
+    FETCH_BYTES,
     NOTHING,
     BeginEpoch,
     EndEpoch,
     Fetch,
     FetchReply,
+    FetchSnapshot,
     Noted,
     ReplicaKey,
+    SnapshotId,
+    SnapshotReply,
     Vote,
     VoteReply,
 )
 from everlog.raft.wire import FETCHES_BY_TOPIC_ID, NOBODY
 from everlog.wire.messages import begin_quorum_epoch as begin
 from everlog.wire.messages import end_quorum_epoch as end
-from everlog.wire.messages import fetch, vote
+from everlog.wire.messages import fetch, fetch_snapshot, vote
 
 
 class _Partition(Protocol):
@@ -202,6 +206,8 @@ def fetch_response(
     if answer.diverging is not None:
         epoch, end_offset = answer.diverging
         found.diverging_epoch = fetch.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    if answer.snapshot is not None:
+        found.snapshot_id = fetch.SnapshotId(end_offset=answer.snapshot.end, epoch=answer.snapshot.epoch)
     topic = fetch.FetchableTopicResponse(partitions=[found])
     if version >= FETCHES_BY_TOPIC_ID:
         topic.topic_id = METADATA_TOPIC_ID
@@ -211,6 +217,55 @@ def fetch_response(
         responses=[topic],
         node_endpoints=[
             fetch.NodeEndpoint(node_id=node, host=at.host, port=at.port)
+            for node, at in _endpoint(answer.leader, leader_address)
+        ],
+    )
+
+
+def read_snapshot_fetch(
+    message: fetch_snapshot.FetchSnapshotRequest, cluster_id: str
+) -> FetchSnapshot | ErrorCode:
+    """The part of a snapshot that a replica asks for, or why it cannot be meant for us."""
+    if message.cluster_id is not None and message.cluster_id != cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    topics = message.topics
+    if len(topics) != 1 or topics[0].name != METADATA_TOPIC or len(topics[0].partitions) != 1:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    asked = topics[0].partitions[0]
+    if asked.partition:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if asked.position < 0 or asked.snapshot_id.end_offset < 0 or asked.snapshot_id.epoch < 0:
+        return ErrorCode.INVALID_REQUEST
+    return FetchSnapshot(
+        ReplicaKey(message.replica_id, asked.replica_directory_id),
+        asked.current_leader_epoch,
+        SnapshotId(Offset(asked.snapshot_id.end_offset), asked.snapshot_id.epoch),
+        asked.position,
+        max(1, min(message.max_bytes, FETCH_BYTES)),
+    )
+
+
+def snapshot_response(
+    asked: FetchSnapshot | None, answer: SnapshotReply | ErrorCode, leader_address: Address | None
+) -> fetch_snapshot.FetchSnapshotResponse:
+    """The answer to a fetch of a part of a snapshot."""
+    if asked is None or isinstance(answer, ErrorCode):
+        assert isinstance(answer, ErrorCode), answer
+        return fetch_snapshot.FetchSnapshotResponse(error_code=answer)
+    found = fetch_snapshot.ResponsePartitionSnapshot(
+        error_code=answer.error,
+        snapshot_id=fetch_snapshot.SnapshotId(end_offset=asked.snapshot.end, epoch=asked.snapshot.epoch),
+        current_leader=fetch_snapshot.LeaderIdAndEpoch(
+            leader_id=_id(answer.leader), leader_epoch=answer.epoch
+        ),
+        size=answer.size,
+        position=asked.position,
+        unaligned_records=answer.data,
+    )
+    return fetch_snapshot.FetchSnapshotResponse(
+        topics=[fetch_snapshot.ResponseTopicSnapshot(name=METADATA_TOPIC, partitions=[found])],
+        node_endpoints=[
+            fetch_snapshot.NodeEndpoint(node_id=node, host=at.host, port=at.port)
             for node, at in _endpoint(answer.leader, leader_address)
         ],
     )

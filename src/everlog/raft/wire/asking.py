@@ -15,17 +15,20 @@ from everlog.raft.messages import (
     EndEpoch,
     Fetch,
     FetchReply,
+    FetchSnapshot,
     Noted,
     Request,
+    SnapshotId,
+    SnapshotReply,
     Vote,
     VoteReply,
 )
-from everlog.raft.wire import EPOCH_VERSION, FETCH_VERSION, NOBODY, VOTE_VERSION
+from everlog.raft.wire import EPOCH_VERSION, FETCH_VERSION, NOBODY, SNAPSHOT_VERSION, VOTE_VERSION
 from everlog.records.batch import whole_batches
 from everlog.wire.message import Message
 from everlog.wire.messages import begin_quorum_epoch as begin
 from everlog.wire.messages import end_quorum_epoch as end
-from everlog.wire.messages import fetch, vote
+from everlog.wire.messages import fetch, fetch_snapshot, vote
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ def request_message(request: Request, sender: Sender) -> tuple[Message, int]:
             return _end_request(request, sender), EPOCH_VERSION
         case Fetch():
             return _fetch_request(request, sender), FETCH_VERSION
+        case FetchSnapshot():
+            return _snapshot_request(request, sender), SNAPSHOT_VERSION
         case _:
             assert_never(request)
 
@@ -125,6 +130,21 @@ def _fetch_request(request: Fetch, sender: Sender) -> fetch.FetchRequest:
     )
 
 
+def _snapshot_request(request: FetchSnapshot, sender: Sender) -> fetch_snapshot.FetchSnapshotRequest:
+    asked = fetch_snapshot.RequestPartitionSnapshot(
+        current_leader_epoch=request.epoch,
+        snapshot_id=fetch_snapshot.SnapshotId(end_offset=request.snapshot.end, epoch=request.snapshot.epoch),
+        position=request.position,
+        replica_directory_id=request.replica.directory,
+    )
+    return fetch_snapshot.FetchSnapshotRequest(
+        cluster_id=sender.cluster_id,
+        replica_id=request.replica.id,
+        max_bytes=request.max_bytes,
+        topics=[fetch_snapshot.RequestTopicSnapshot(name=METADATA_TOPIC, partitions=[asked])],
+    )
+
+
 def read_answer(request: Request, response: Message) -> Read:
     """The answer to a request; ProtocolError where it says nothing that an answer could say."""
     match request, response:
@@ -141,6 +161,8 @@ def read_answer(request: Request, response: Message) -> Read:
             answer = Noted(asked.leader_epoch, _leader(asked.leader_id))
         case Fetch(), fetch.FetchResponse():
             answer = _read_fetched(response)
+        case FetchSnapshot(), fetch_snapshot.FetchSnapshotResponse():
+            answer = _read_part(request, response)
         case _:
             raise AssertionError((request, response))
     return Read(answer, _endpoints(response))
@@ -159,7 +181,8 @@ def _endpoints(
     response: vote.VoteResponse
     | begin.BeginQuorumEpochResponse
     | end.EndQuorumEpochResponse
-    | fetch.FetchResponse,
+    | fetch.FetchResponse
+    | fetch_snapshot.FetchSnapshotResponse,
 ) -> dict[int, Address]:
     found: Sequence[_Endpoint] = response.node_endpoints
     return {one.node_id: Address(one.host, one.port) for one in found if one.host and one.port > 0}
@@ -199,7 +222,7 @@ def _read_fetched(response: fetch.FetchResponse) -> FetchReply:
     leader = found.current_leader
     if leader.leader_epoch < 0:
         raise ProtocolError(f"FetchResponse has the epoch {leader.leader_epoch}, expected 0 or more")
-    parting = found.diverging_epoch
+    parting, needed = found.diverging_epoch, found.snapshot_id
     try:
         batches = [bytes(batch.raw) for batch in whole_batches(found.records or b"")]
     except CorruptDataError as error:
@@ -211,4 +234,25 @@ def _read_fetched(response: fetch.FetchResponse) -> FetchReply:
         _code(found.error_code),
         (parting.epoch, Offset(parting.end_offset)) if parting.end_offset >= 0 else None,
         batches,
+        SnapshotId(Offset(needed.end_offset), needed.epoch) if needed.end_offset >= 0 else None,
+    )
+
+
+def _read_part(request: FetchSnapshot, response: fetch_snapshot.FetchSnapshotResponse) -> SnapshotReply:
+    if response.error_code:
+        raise ProtocolError(f"FetchSnapshotResponse has {_code(response.error_code).name}")
+    topics = response.topics
+    if len(topics) != 1 or topics[0].name != METADATA_TOPIC or len(topics[0].partitions) != 1:
+        raise ProtocolError(f"FetchSnapshotResponse has {topics}, expected {METADATA_TOPIC}-0 alone")
+    found = topics[0].partitions[0]
+    leader = found.current_leader
+    if leader.leader_epoch < 0:
+        raise ProtocolError(f"FetchSnapshotResponse has the epoch {leader.leader_epoch}, expected 0 or more")
+    error = _code(found.error_code)
+    if error is ErrorCode.NONE and found.position != request.position:
+        raise ProtocolError(
+            f"FetchSnapshotResponse has bytes from {found.position} on, expected {request.position}"
+        )
+    return SnapshotReply(
+        leader.leader_epoch, _leader(leader.leader_id), error, found.size, bytes(found.unaligned_records)
     )

@@ -1,0 +1,302 @@
+"""`everlog chaos run`."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from uuid import uuid4
+
+import click
+
+from everlog.chaos.notes import Notes
+from everlog.chaos.page import figures, render_page
+from everlog.chaos.run import ChaosRun, RunSettings
+from everlog.chaos.steps import SCENARIOS, Scenario, parse_steps
+from everlog.chaos.target import GivenCluster, OwnCluster
+from everlog.chaos.verdict import Limits, Verdict, judge
+from everlog.cli.command import command
+from everlog.cli.options import key_values
+from everlog.cli.output import Block, Fields, Line, Report, Table
+from everlog.model.errors import ConfigError
+
+EXAMPLES = """
+$ everlog chaos run                                        # three brokers of its own, about a minute
+$ everlog chaos run --scenario kill --rate 1000 --html chaos.html --json
+$ everlog chaos run --steps "load:5 pause:controller:20 await-writable heal load:5"
+$ everlog chaos run --bootstrap 10.0.0.1:9092 --nodes 1 --scenario stop \\
+    --pid-command "systemctl show -p MainPID --value everlog@{id}" \\
+    --start-command "systemctl start everlog@{id}"
+"""
+
+
+@command("run", examples=EXAMPLES)
+@click.option(
+    "--scenario",
+    "name",
+    type=click.Choice(list(SCENARIOS)),
+    default="failover",
+    show_default=True,
+    help="What happens; `everlog chaos list` tells more.",
+)
+@click.option("--steps", metavar='"STEP …"', help="These steps instead of a scenario's.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, 9),
+    metavar="N",
+    default=3,
+    show_default=True,
+    help="How many to start.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where they keep their data.  [default: a temporary directory]",
+)
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting of theirs; repeatable."
+)
+@click.option(
+    "--bootstrap", "-b", metavar="HOST:PORT[,…]", help="Brokers that run already; needs the next three."
+)
+@click.option("--nodes", metavar="ID,…", help="Which of them run on this machine and may be broken.")
+@click.option("--pid-command", metavar="COMMAND", help="Prints the pid of broker {id}.")
+@click.option("--start-command", metavar="COMMAND", help="Starts broker {id} again.")
+@click.option(
+    "--partitions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=6,
+    show_default=True,
+    help="Of the topic.",
+)
+@click.option(
+    "--min-isr",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="min.insync.replicas.  [default: the scenario's]",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=1),
+    metavar="N",
+    default=200.0,
+    show_default=True,
+    help="Records a second.",
+)
+@click.option(
+    "--size", type=click.IntRange(min=0), metavar="N", default=100, show_default=True, help="Bytes of each."
+)
+@click.option(
+    "--lag",
+    "lag_ms",
+    type=click.IntRange(min=100),
+    metavar="MS",
+    default=1_000,
+    show_default=True,
+    help="replica.lag.time.max.ms of brokers that it starts; slow disks are slower than that.",
+)
+@click.option(
+    "--max-unavailable",
+    type=click.FloatRange(min=0),
+    metavar="MS",
+    default=5_000.0,
+    show_default=True,
+    help="For how long after a fault a partition may take no records.",
+)
+@click.option(
+    "--max-pause",
+    type=click.FloatRange(min=0),
+    metavar="MS",
+    default=10_000.0,
+    show_default=True,
+    help="For how long scaling the group may keep a partition from being read.",
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a page with a timeline.",
+)
+@click.option(
+    "--history",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write all that was done as JSON lines.",
+)
+def run(
+    *,
+    name: str,
+    steps: str | None,
+    brokers: int,
+    directory: Path | None,
+    overrides: tuple[str, ...],
+    bootstrap: str | None,
+    nodes: str | None,
+    pid_command: str | None,
+    start_command: str | None,
+    partitions: int,
+    min_isr: int | None,
+    rate: float,
+    size: int,
+    lag_ms: int,
+    max_unavailable: float,
+    max_pause: float,
+    html: Path | None,
+    history: Path | None,
+) -> Report:
+    """Break a cluster under load on purpose, and judge what it does.
+
+    Starts brokers as processes, or takes those that are there; writes records at a steady rate with acks=all
+    and idempotence while a group reads; carries out the scenario; in the end reads everything and checks that
+    nothing that was acknowledged is lost, twice, or out of order. The exit code is 1 if the verdict is bad.
+    What this machine has no means for is skipped and told.
+    """
+    try:
+        scenario = _scenario(name, steps)
+        target = _target(brokers, directory, overrides, lag_ms, bootstrap, nodes, pid_command, start_command)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    settings = RunSettings(
+        topic=f"everlog-chaos-{uuid4().hex[:8]}",
+        partitions=partitions,
+        replication=min(3, brokers),
+        min_isr=scenario.min_isr if min_isr is None else min_isr,
+        rate=rate,
+        size_bytes=size,
+        lag_ms=lag_ms,
+    )
+    with ExitStack() as stack:
+        if isinstance(target, OwnCluster):
+            stack.callback(target.close)
+            target.open()
+        chaos = ChaosRun(target, scenario.steps, settings, lambda words: click.echo(words, err=True))
+        notes = chaos.run()
+    verdict = judge(notes, Limits(max_unavailable, max_pause))
+    if history is not None:
+        notes.recorder.history().write(history)
+    facts = {
+        "brokers": str(brokers if bootstrap is None else bootstrap),
+        "partitions": str(partitions),
+        "min.insync.replicas": str(settings.min_isr),
+        "records a second": f"{rate:g}",
+    }
+    if html is not None:
+        html.write_text(render_page(f"everlog chaos: {scenario.name}", facts, notes, verdict))
+    return _report(scenario, settings, notes, verdict, html, history)
+
+
+def _scenario(name: str, steps: str | None) -> Scenario:
+    if steps is None:
+        return SCENARIOS[name]
+    parsed = parse_steps(steps.split())
+    if not parsed:
+        raise ConfigError("--steps names none, expected some, such as load:5 kill:leader await-writable")
+    return Scenario("steps", "", parsed)
+
+
+def _target(
+    brokers: int,
+    directory: Path | None,
+    overrides: tuple[str, ...],
+    lag_ms: int,
+    bootstrap: str | None,
+    nodes: str | None,
+    pid_command: str | None,
+    start_command: str | None,
+) -> OwnCluster | GivenCluster:
+    given = {"--nodes": nodes, "--pid-command": pid_command, "--start-command": start_command}
+    if bootstrap is None:
+        needless = [option for option, value in given.items() if value is not None]
+        if needless:
+            raise ConfigError(
+                f"{needless[0]} is about brokers that run already: expected --bootstrap as well"
+            )
+        settings: dict[str, object] = {
+            "replica.lag.time.max.ms": lag_ms,
+            "offsets.topic.replication.factor": min(3, brokers),
+            "offsets.topic.num.partitions": 3,
+            "group.initial.rebalance.delay.ms": 0,
+            **key_values(overrides, "--override"),
+        }
+        return OwnCluster(brokers, directory, settings)
+    missing = [option for option, value in given.items() if value is None]
+    if missing:
+        raise ConfigError(
+            f"--bootstrap names brokers that run already: expected {', '.join(missing)} as well"
+        )
+    assert nodes is not None
+    assert pid_command is not None
+    assert start_command is not None
+    parts = [part.strip() for part in nodes.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise ConfigError(f"--nodes {nodes!r} cannot be read: expected ids such as 1,2,3")
+    return GivenCluster(bootstrap, [int(part) for part in parts], pid_command, start_command)
+
+
+def _report(
+    scenario: Scenario,
+    settings: RunSettings,
+    notes: Notes,
+    verdict: Verdict,
+    html: Path | None,
+    history: Path | None,
+) -> Report:
+    data: dict[str, object] = {
+        "scenario": scenario.name,
+        "sound": verdict.sound,
+        "reasons": list(verdict.reasons),
+        "topic": settings.topic,
+        "partitions": settings.partitions,
+        "min_isr": settings.min_isr,
+        "rate": settings.rate,
+        "acknowledged": verdict.acknowledged,
+        "unanswered": verdict.unanswered,
+        "lost": verdict.lost,
+        "duplicated": verdict.duplicated,
+        "unavailable_ms": _rounded(verdict.unavailable_ms),
+        "isr_shrink_ms": _rounded(verdict.shrink_ms),
+        "group_pause_ms": _rounded(verdict.pause_ms),
+        "latency_p50_ms": _rounded(verdict.latency_p50_ms),
+        "latency_p99_ms": _rounded(verdict.latency_p99_ms),
+        "violations": [
+            {"rule": each.invariant, "name": each.name, "message": each.message}
+            for each in verdict.violations
+        ],
+        "skipped": list(verdict.skipped),
+        "steps": [
+            {
+                "step": step.step,
+                "begin_ms": _rounded(step.begin_ms),
+                "end_ms": _rounded(step.end_ms),
+                "broker": step.node,
+                "means": step.means,
+                "figures": {name: _rounded(figure) for name, figure in step.figures.items()},
+                "skipped": step.skipped,
+                "failed": step.failed,
+            }
+            for step in notes.steps
+        ],
+        "html": None if html is None else str(html),
+        "history": None if history is None else str(history),
+    }
+    rows = [
+        (
+            f"{step.begin_ms / 1000:.1f} s",
+            step.step,
+            step.node,
+            step.means or None,
+            "; ".join(f"{name} {figure:,.0f}" for name, figure in step.figures.items()) or None,
+        )
+        for step in notes.steps
+    ]
+    blocks: list[Block] = [
+        Table(("AT", "STEP", "BROKER", "BY", "FOUND"), rows),
+        Line(""),
+        Fields([(words, value) for value, words in figures(verdict)]),
+        *(Line(f"skipped: {words}") for words in verdict.skipped),
+        Line("verdict: sound" if verdict.sound else "verdict: not sound"),
+    ]
+    return Report(data, blocks, list(verdict.reasons))
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)

@@ -1,0 +1,394 @@
+"""Partitions with several replicas, in brokers that talk to each other in frames (R1-R7)."""
+
+from everlog.model.errors import ErrorCode, Refused
+from everlog.model.ids import Offset
+from everlog.wire.messages.fetch import FetchResponse, PartitionData
+from everlog.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+from tests.unit.broker.several import Host, SeveralBrokers
+from tests.unit.broker.simulated import Client, a_batch, a_fetch, a_produce, records_of
+
+
+def three(**configs: str) -> SeveralBrokers:
+    """Three brokers with the topic `orders` on all, led by broker 1, at least two to be in sync."""
+    world = SeveralBrokers()
+    world.create_topic("orders", (1, 2, 3), min_insync_replicas="2", **configs)
+    world.run(10)
+    return world
+
+
+def ask(client: Client, *values: bytes, acks: int = -1) -> None:
+    """Send a batch, and do not wait for what becomes of it."""
+    client.ask(a_produce("orders", (0, a_batch(*values)), acks=acks), 11)
+
+
+def told(client: Client) -> PartitionProduceResponse:
+    return client.take(ProduceResponse).responses[0].partition_responses[0]
+
+
+def produce(world: SeveralBrokers, host: Host, *values: bytes, acks: int = -1) -> PartitionProduceResponse:
+    client = host.client()
+    ask(client, *values, acks=acks)
+    world.run(100)
+    return told(client)
+
+
+def read(host: Host, offset: int = 0, **options: int) -> PartitionData:
+    client = host.client()
+    client.ask(a_fetch("orders", offset, **options), 12)  # type: ignore[arg-type]  # only ints are given here
+    return client.take(FetchResponse).responses[0].partitions[0]
+
+
+def values(host: Host) -> list[bytes | None]:
+    """All that a broker has, whether it is committed or not."""
+    log = host.replica().opened()
+    found = log.read(log.start_offset, 1 << 20, log.end_offset)
+    if found is None:
+        return []
+    return [record.value for record in records_of(PartitionData(records=found.read()))]
+
+
+def test_what_is_acknowledged_is_on_all_that_are_in_sync() -> None:
+    world = three()
+
+    answer = produce(world, world[1], b"a", b"b")
+
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    assert [values(world[one]) for one in (1, 2, 3)] == [[b"a", b"b"]] * 3
+    world.run(100)
+    assert [world[one].replica().high_watermark for one in (1, 2, 3)] == [2, 2, 2]
+
+
+def test_acks_all_waits_for_the_followers_and_acks_1_does_not() -> None:
+    world = three()
+    world.cut(3)
+    waits, quick = world[1].client(), world[1].client()
+    ask(waits, b"a")
+    ask(quick, b"b", acks=1)
+
+    world.run(100)
+
+    assert told(quick).error_code == 0
+    assert not waits.frames
+    world.cuts.clear()
+    world.run(1000)
+    assert told(waits).error_code == 0
+
+
+def test_a_producer_hears_when_its_time_is_up() -> None:
+    world = three()
+    world.cut(3)
+    client = world[1].client()
+    ask(client, b"a")
+
+    world.run(999)
+    assert not client.frames
+    world.run(1)
+
+    assert told(client).error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_too_few_in_sync_refuse_a_write_before_it_is_made() -> None:
+    world = three()
+    world.change(isr=(1,))
+
+    refused = produce(world, world[1], b"a")
+    taken = produce(world, world[1], b"b", acks=1)
+
+    assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (taken.error_code, taken.base_offset) == (0, 0)
+
+
+def test_who_waits_hears_that_too_few_are_left_in_sync() -> None:
+    world = three()
+    world.cut(2)
+    world.cut(3)
+    client = world[1].client()
+    ask(client, b"a")
+    world.run(10)
+    assert not client.frames
+
+    world.change(isr=(1,))
+
+    assert told(client).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def test_consumers_see_what_is_committed() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world.cut(3)
+    produce(world, world[1], b"b", acks=1)
+
+    found = read(world[1])
+
+    assert [record.value for record in records_of(found)] == [b"a"]
+    assert found.high_watermark == 1
+    assert read(world[1], 1).error_code == 0
+    assert read(world[1], 2).error_code == 0
+    assert read(world[1], 3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_consumer_that_waits_is_answered_when_records_are_committed() -> None:
+    world = three()
+    consumer = world[1].client()
+    consumer.ask(a_fetch("orders", 0, max_wait_ms=10_000), 12)
+    world.cut(3)
+    ask(world[1].client(), b"a")
+    world.run(10)
+    assert not consumer.frames
+
+    world.cuts.clear()
+    world.run(1000)
+
+    answer = consumer.take(FetchResponse).responses[0].partitions[0]
+    assert [record.value for record in records_of(answer)] == [b"a"]
+
+
+def test_a_consumer_that_waits_for_many_bytes_is_not_answered_for_few() -> None:
+    world = three()
+    consumer = world[1].client()
+    consumer.ask(a_fetch("orders", 0, max_wait_ms=10_000, min_bytes=150), 12)
+
+    produce(world, world[1], b"a")
+    assert not consumer.frames
+    produce(world, world[1], b"b" * 80)
+
+    assert len(records_of(consumer.take(FetchResponse).responses[0].partitions[0])) == 2
+
+
+def test_who_asks_a_follower_is_told_who_leads() -> None:
+    world = three()
+    client = world[2].client()
+    ask(client, b"a")
+
+    answer = client.take(ProduceResponse)
+
+    found = answer.responses[0].partition_responses[0]
+    assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (1, 0)
+    assert [(one.node_id, one.host) for one in answer.node_endpoints] == [(1, "broker1.test")]
+
+
+def test_a_new_leader_has_all_that_was_acknowledged() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world[1].stop(cleanly=False)
+
+    world.change(leader=2, isr=(2, 3))
+    answer = produce(world, world[2], b"b")
+
+    assert (answer.error_code, answer.base_offset) == (0, 1)
+    assert values(world[2]) == values(world[3]) == [b"a", b"b"]
+
+
+def test_who_waits_hears_that_another_leads() -> None:
+    world = three()
+    world.cut(2)
+    client = world[1].client()
+    ask(client, b"a")
+    world.run(10)
+
+    world.change(leader=3, isr=(1, 2, 3))
+
+    assert told(client).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_what_an_old_leader_has_too_much_is_cut_where_the_epochs_part() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world.cut(1)
+    ask(world[1].client(), b"lost", acks=1)
+    world.change(leader=2, isr=(2, 3), tell=(2, 3))
+    produce(world, world[2], b"b")
+
+    world.cuts.clear()
+    world.tell(1)
+    world.run(1000)
+
+    assert [values(world[one]) for one in (1, 2, 3)] == [[b"a", b"b"]] * 3
+    assert world[1].replica().opened().epochs.entries == [(0, 0), (1, 1)]
+
+
+def test_a_log_that_parted_several_times_is_cut_in_several_steps() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    for leader, other in ((1, 2), (2, 1), (1, 2), (2, 1)):
+        world.cut(leader)
+        world.change(leader=leader, tell=(leader,))
+        ask(world[leader].client(), b"only on %d" % leader, acks=1)
+        world.change(leader=leader, tell=())
+        del other
+    world.cuts.clear()
+    world.change(leader=2, isr=(2, 3))
+    world.run(2000)
+
+    assert values(world[1]) == values(world[2]) == values(world[3])
+    assert values(world[2]) == [b"a", b"only on 2", b"only on 2"]
+
+
+def test_an_epoch_without_records_still_tells_where_the_one_before_ended() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world.cut(1)
+    ask(world[1].client(), b"lost", acks=1)
+    world.change(leader=2, isr=(2, 3), tell=())  # Broker 2 never hears of it, and writes nothing.
+    world.change(leader=3, isr=(2, 3), tell=(2, 3))
+    world.cuts.clear()
+    world.tell(1)
+    world.run(1000)
+
+    assert values(world[1]) == [b"a"]
+    assert world[1].replica().following is not None
+
+
+def test_a_follower_that_lags_leaves_and_comes_back() -> None:
+    world = three()
+    leave_3_behind(world)
+    assert produce(world, world[1], b"b").error_code == 0
+
+    world.cuts.clear()
+    world.run(1000)
+
+    assert world.partition().isr == (1, 2, 3)
+    assert values(world[3]) == [b"a", b"b"]
+
+
+def test_followers_of_a_quiet_partition_stay_in_sync() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world.run(200_000)
+
+    ask(world[1].client(), b"b", acks=1)
+    world[1].broker.tick(world.clock.now())
+
+    assert world.partition().isr == (1, 2, 3)
+    assert not world.proposals
+
+
+def leave_3_behind(world: SeveralBrokers) -> None:
+    """Cut broker 3 off until it is out of sync."""
+    world.cut(3)
+    ask(world[1].client(), b"a", acks=1)
+    world.run(40_000)
+    assert world.partition().isr == (1, 2)
+
+
+def test_a_proposal_counts_from_when_it_is_made() -> None:
+    world = three()
+    leave_3_behind(world)
+    world.hold_proposals = True
+    world.cuts.clear()
+    world.run(1000)
+    assert world.proposals
+    world.cut(3)
+
+    client = world[1].client()
+    ask(client, b"b")
+    world.run(500)
+
+    assert not client.frames  # The controller may have taken broker 3 in already.
+    assert world[1].replica().high_watermark == 1
+
+
+def test_a_proposal_that_was_not_heard_is_made_again() -> None:
+    world = three()
+    leave_3_behind(world)
+    world.hold_proposals = True
+    world.cuts.clear()
+    world.run(1000)
+
+    _, _, done = world.proposals.pop()
+    done(Refused(ErrorCode.REQUEST_TIMED_OUT, "nobody answers"))
+    world.run(100)
+    assert len(world.proposals) == 1
+
+    world.hold_proposals = False
+    world.run(100)
+
+    assert world.partition().isr == (1, 2, 3)
+
+
+def test_a_start_that_forgot_the_end_of_the_log_does_not_lead_on() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world[1].stop(cleanly=False)
+    world[1].start()  # The metadata still says that broker 1 leads in this epoch.
+    client = world[1].client()
+    ask(client, b"b", acks=1)
+
+    assert told(client).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    world.register(1, 21)
+    world.change(leader=2, isr=(2, 3))
+    world.run(1000)
+    assert world.partition().isr == (1, 2, 3) or world.partition().isr == (2, 3, 1)
+
+
+def test_a_fetch_of_a_brokers_earlier_life_does_not_bring_it_into_sync() -> None:
+    world = three()
+    leave_3_behind(world)
+    world.hold_proposals = True
+    world.cuts.clear()
+    world.run(1000)
+
+    assert [
+        (one.broker_id, one.broker_epoch)
+        for one in world.proposals[0][1].topics[0].partitions[0].new_isr_with_epochs
+    ] == [(1, 11), (2, 12), (3, 13)]
+
+
+def test_what_is_committed_is_known_again_after_a_clean_stop() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world.run(100)
+    world[2].stop()
+    world[2].start()
+    world.register(2, 22)
+    world.cut(2)
+
+    assert world[2].replica().opened().end_offset == 1
+    assert world[2].replica().high_watermark == 1
+
+
+def test_high_watermarks_are_written_down_every_few_seconds() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world.run(6_000)
+
+    assert world[2].files.read("/data/replication-offset-checkpoint") == b"0\n1\norders 0 1\n"
+
+
+def test_a_follower_behind_the_leaders_start_begins_anew_there() -> None:
+    world = three()
+    leave_3_behind(world)
+    for one in range(3):
+        produce(world, world[1], b"%d" % one)
+    world[1].replica().opened().move_start_to(Offset(3))
+
+    world.cuts.clear()
+    world.run(1000)
+
+    log = world[3].replica().opened()
+    assert (log.start_offset, log.end_offset) == (3, 4)
+    assert world.partition().isr == (1, 2, 3)
+
+
+def test_only_brokers_of_the_cluster_fetch_as_replicas() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+
+    found = read(world[1], replica_id=3)
+
+    assert found.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_a_topic_that_asks_for_syncs_commits_what_is_synced_everywhere() -> None:
+    world = three(flush_messages="1")
+    synced: list[int] = []
+    for host in world.hosts.values():
+        log = host.replica().opened()
+        assert log.recovery_point == 0
+        synced.append(log.recovery_point)
+
+    answer = produce(world, world[1], b"a")
+
+    assert answer.error_code == 0
+    assert [host.replica().opened().recovery_point for host in world.hosts.values()] == [1, 1, 1]
