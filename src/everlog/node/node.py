@@ -118,6 +118,11 @@ class Node:
         self.keeper.subscribe(self._image_changed)
 
     @property
+    def has_broker(self) -> bool:
+        """Whether the broker is made."""
+        return self._broker is not None
+
+    @property
     def broker(self) -> Broker:
         """The broker, which is made once this node has taken in its own registration."""
         assert self._broker is not None, "this node has no broker, or not yet"
