@@ -1,6 +1,7 @@
 """Apache Kafka as what is tormented, to see what the torment itself is worth."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tests.apache_cluster import ApacheCluster
 
@@ -30,6 +31,9 @@ class ApacheTarget:
 
     def stop(self, node: int) -> None:
         self._cluster.stop(node)
+
+    def ballast(self, node: int) -> Path | None:
+        return None
 
     def kill(self, node: int) -> None:
         self._cluster.kill(node)

@@ -53,12 +53,22 @@ def trio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     if request.config.getoption("--broker") == "apache":
         if isinstance(jars := apache_kafka.classpath(), apache_kafka.Unavailable):
             pytest.skip(jars.reason)
-        with ApacheCluster(directory) as apache:
+        with ApacheCluster(directory, disks=2) as apache:
             yield apache
         return
-    try:
-        cluster = everlog.Cluster(brokers=3, processes=True, directory=directory)
-    except everlog.ConfigError as error:
-        pytest.skip(f"Everlog has no clusters yet: --broker apache ({error})")
-    with cluster:
+    with everlog.Cluster(brokers=3, processes=True, directory=directory) as cluster:
+        _skip_unless_one(cluster)
         yield EverlogTrio(cluster)
+
+
+@pytest.fixture(scope="module")
+def needs_clusters() -> None:
+    """Skip where three nodes of Everlog do not make one cluster yet."""
+    with everlog.Cluster(brokers=3, processes=True) as cluster:
+        _skip_unless_one(cluster)
+
+
+def _skip_unless_one(cluster: everlog.Cluster) -> None:
+    with everlog.Admin(cluster.bootstrap_servers) as admin:
+        if len(admin.describe_cluster().brokers) != len(cluster.brokers):
+            pytest.skip("three nodes of Everlog do not make one cluster yet: --broker apache")

@@ -1,13 +1,13 @@
 """A replicated partition in worlds from seeds: nothing acknowledged is lost, what was shown stays (R1-R7)."""
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
 
 from everlog.controller import elections
-from everlog.controller.elections import Circumstances
+from everlog.controller.elections import Circumstances, Draft
 from everlog.metadata.image import PartitionImage
 from everlog.model.ids import BrokerId, Offset
 from everlog.replication.follower import Append, Fetched, FollowerState, Ignore, TruncateTo
@@ -96,22 +96,16 @@ def an_unclean_stop_that_is_forgiven(patch: pytest.MonkeyPatch) -> None:
 
 
 def eligible_for_ever(patch: pytest.MonkeyPatch) -> None:
-    def eligible(
-        partition: PartitionImage, isr: Collection[int], left: Iterable[int], unclean: Any, circumstances: Any
-    ) -> tuple[int, ...]:
-        known = (set(partition.eligible_leaders) | set(left)) - set(isr) - set(unclean)
-        return tuple(one for one in partition.replicas if one in known)
-
-    patch.setattr(elections, "_eligible", eligible)
+    patch.setattr(elections, "least_in_sync", lambda _, __: 99)
 
 
 def anybody_may_lead(patch: pytest.MonkeyPatch) -> None:
-    keep = elections.elect
+    keep = Draft.elect
 
-    def elect(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage:
-        return keep(partition, Circumstances(circumstances.active, circumstances.least_in_sync, True))
+    def elect(self: Draft, circumstances: Circumstances) -> None:
+        keep(self, Circumstances(circumstances.active, circumstances.least_in_sync, True))
 
-    patch.setattr(elections, "elect", elect)
+    patch.setattr(Draft, "elect", elect)
 
 
 def cut_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ class FetchSession:
             or result.high_watermark != remembered.high_watermark
             or result.start_offset != remembered.start_offset
             or result.diverging is not None
+            or result.preferred >= 0
         )
         remembered.high_watermark = result.high_watermark
         remembered.start_offset = result.start_offset

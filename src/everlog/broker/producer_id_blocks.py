@@ -29,8 +29,13 @@ def producer_id_blocks(broker: "Broker") -> Allocate:
     def allocate(given: Given) -> None:
         known = broker.image.brokers.get(broker.node_id)
         epoch = -1 if known is None else known.epoch
+
+        def answered(answer: Message | Refused) -> None:
+            given(_block(answer))
+            broker.settle()  # A transaction that waited for its id has written something.
+
         request = AllocateProducerIdsRequest(broker_id=broker.node_id, broker_epoch=epoch)
-        broker.channel.ask(request, _VERSION, lambda answer: given(_block(answer)), TIMEOUT_MS)
+        broker.channel.ask(request, _VERSION, answered, TIMEOUT_MS)
 
     return allocate
 

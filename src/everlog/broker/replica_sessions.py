@@ -114,6 +114,8 @@ class ReplicaSession:
         """Partitions to look at, those that had to wait first."""
         self._parked: tuple[Exchange, FetchData] | None = None
         self._is_woken = False
+        self._has_grown = False
+        """Whether something has grown since the fetch that is looked at came."""
         self.deadline: Instant | None = None
         """When the fetch that waits is answered at the latest."""
 
@@ -143,6 +145,7 @@ class ReplicaSession:
 
     def wake(self) -> None:
         """See to it that the fetch which waits is answered when the broker settles."""
+        self._has_grown = True
         if self._parked is not None and not self._is_woken:
             self._is_woken = True
             self._sessions.woken.append(self)
@@ -157,24 +160,34 @@ class ReplicaSession:
 
     def fetch(self, exchange: Exchange, request: FetchData, *, is_full: bool) -> None:
         """Answer a fetch if there is news, else let it wait; an answer to a full fetch goes at once."""
-        results = self._look(request)
-        if results or is_full or request.max_wait_ms <= 0:
+        may_wait = not is_full and request.max_wait_ms > 0
+        self._has_grown = False
+        results = self._look(request, may_wait=may_wait)
+        if results or not may_wait:
             self._answer(exchange, results)
             return
         self._parked = (exchange, request)
         self._is_woken = False
-        self.deadline = Instant(self._sessions.clock.now() + request.max_wait_ms)
+        wait_ms = min(request.max_wait_ms, HIGH_WATERMARK_WAIT_MS) if self.news else request.max_wait_ms
+        self.deadline = Instant(self._sessions.clock.now() + wait_ms)
         self._sessions.alarm.ring_by(self.deadline)
+        if self._has_grown:
+            # What this fetch committed let somebody write more, such as a transaction's next record.
+            self.wake()
 
     def release(self) -> None:
         """Answer the fetch that waits, whatever there is to say."""
         parked, self._parked, self.deadline = self._parked, None, None
         if parked is not None and not parked[0].abandoned:
-            self._answer(parked[0], self._look(parked[1]))
+            self._answer(parked[0], self._look(parked[1], may_wait=False))
 
-    def _look(self, request: FetchData) -> dict[Topic, list[FetchResult]]:
-        """Look at what may have news; what finds no room in the answer is looked at first the next time."""
+    def _look(self, request: FetchData, *, may_wait: bool) -> dict[Topic, list[FetchResult]]:
+        """Look at what may have news; what finds no room in the answer is looked at first the next time.
+
+        Where it `may_wait` there is nothing, if there is nothing but high watermarks and starts that moved.
+        """
         found: dict[Topic, list[FetchResult]] = {}
+        moved: list[tuple[Followed, FetchResult]] = []
         room = min(request.max_bytes, self._sessions.max_bytes)
         news, self.news = self.news, {}
         total = 0
@@ -188,15 +201,26 @@ class ReplicaSession:
             if result.records is not None:
                 total += result.records.length
                 room -= result.records.length
-            elif not _is_worth_telling(followed, result):
+            elif result.error_code == 0 and result.diverging is None:
+                if (
+                    result.high_watermark != followed.told_high_watermark
+                    or result.start_offset != followed.told_start
+                ):
+                    moved.append((followed, result))
                 continue
-            followed.told_high_watermark = result.high_watermark
-            followed.told_start = result.start_offset
-            followed.awaited = (
-                result.records is not None or result.error_code != 0 or result.diverging is not None
-            )
-            found.setdefault(followed.key[0], []).append(result)
+            followed.awaited = True
+            self._tell(found, followed, result)
+        for followed, result in moved:
+            if found or not may_wait:
+                self._tell(found, followed, result)
+            else:
+                self.news[followed] = None
         return found
+
+    def _tell(self, found: dict[Topic, list[FetchResult]], followed: Followed, result: FetchResult) -> None:
+        followed.told_high_watermark = result.high_watermark
+        followed.told_start = result.start_offset
+        found.setdefault(followed.key[0], []).append(result)
 
     def _answer(self, exchange: Exchange, results: dict[Topic, list[FetchResult]]) -> None:
         exchange.answer_parts(
@@ -258,12 +282,3 @@ class ReplicaSessions:
 def _leave(replica: "Replica | None", followed: Followed) -> None:
     if replica is not None and replica.followers.get(followed.follower) is followed:
         del replica.followers[followed.follower]
-
-
-def _is_worth_telling(followed: Followed, result: FetchResult) -> bool:
-    return (
-        result.error_code != 0
-        or result.diverging is not None
-        or result.high_watermark != followed.told_high_watermark
-        or result.start_offset != followed.told_start
-    )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from everlog.broker.commit_waits import CommitWait, CommitWaits
 from everlog.broker.handlers.replica_fetch import read_for_follower
 from everlog.broker.in_sync import InSyncProposals
+from everlog.broker.low_watermarks import LowWatermarks
 from everlog.broker.replica_sessions import ReplicaSessions
 from everlog.broker.replicas import Replica
 from everlog.broker.replication_fetcher import Fetchers
@@ -57,6 +58,7 @@ class Replication:
         self.broker_epoch: int | None = None
         """Of the registration of this process; until there is one it neither leads nor follows others."""
         self._waits = CommitWaits(broker.alarm)
+        self._deletions = LowWatermarks(broker)
         self._proposals = InSyncProposals(broker, self.carry_out)
         self._led: dict[Replica, None] = {}
         """Those that lead here and have followers."""
@@ -205,6 +207,7 @@ class Replication:
             followed.role_changed()
         replica.syncs_owed = 0
         self._waits.fail(replica, code)
+        self._deletions.fail(replica, code)
         if replica.watchers:
             self._broker.parked.changed([replica])
 
@@ -365,14 +368,27 @@ class Replication:
         for followed in replica.followers.values():
             followed.has_news()
 
+    def when_deleted(
+        self, replica: Replica, offset: Offset, deadline: Instant, done: Callable[[ErrorCode, Offset], None]
+    ) -> None:
+        """Call `done` with the low watermark once no replica that is alive has anything before `offset`."""
+        if replica.leading is None:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER, Offset(-1))
+            return
+        for followed in replica.followers.values():
+            followed.has_news()
+        self._deletions.wait(replica, offset, deadline, done)
+
     def follower_start_moved(self, replica: Replica) -> None:
         """A follower has said where its log begins, which those may wait for who had records deleted."""
+        self._deletions.moved(replica)
 
     # --- time
 
     def tick(self, now: Instant) -> None:
         """Do what is due."""
         self._waits.tick(now)
+        self._deletions.tick(now)
         self._proposals.tick(now)
         self._fetchers.tick(now)
         self.sessions.tick(now)

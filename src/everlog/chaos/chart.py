@@ -90,7 +90,7 @@ def _panel(axis: _Axis, top: float, title: str, values: Sequence[float], kind: s
     for share in (0.0, 0.5, 1.0):
         level = y(share * highest)
         yield f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{level}" y2="{level}"/>'
-        amount = f"{share * highest:,g}"
+        amount = f"{share * highest:,.10g}"
         yield f'<text class="tick" x="{_LEFT - 6}" y="{level + 4}" text-anchor="end">{amount}</text>'
     points = [f"{axis.x(0)},{base}"]
     for slot, value in enumerate(values):

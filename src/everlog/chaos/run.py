@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import assert_never
 
 from everlog.chaos import faults
+from everlog.chaos.disks import FullDisk
 from everlog.chaos.faults import CannotBreak, FakeClock, Fault
 from everlog.chaos.load import Load
 from everlog.chaos.measures import unavailable_ms
@@ -142,7 +143,9 @@ class ChaosRun:
                 )
             case Verb.FILL_DISK:
                 node, pid = self._victim(step, done)
-                self._break(faults.full_disk(pid), done, f"full disk of {node}")
+                ballast = self._target.ballast(node)
+                fault = faults.full_disk(pid) if ballast is None else FullDisk(ballast)
+                self._break(fault, done, f"full disk of {node}")
             case Verb.FAIL_FSYNC:
                 node, pid = self._victim(step, done)
                 self._break(faults.failing_fsync(pid), done, f"failing fsync of {node}")

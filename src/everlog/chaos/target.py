@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from everlog.chaos.disks import SmallDisk
+from everlog.chaos.faults import CannotBreak
 from everlog.embedded.brokers import BrokerFailed, ProcessBroker
 from everlog.embedded.cluster import Cluster
 
@@ -46,15 +48,37 @@ class Target(Protocol):
         """End a broker with SIGKILL, and wait until it is gone."""
         ...
 
+    def ballast(self, node: int) -> Path | None:
+        """A file with which the broker's disk may be filled; None where the disk is not ours to fill."""
+        ...
+
 
 class OwnCluster:
-    """Brokers that were started for this."""
+    """Brokers that are started for this; with `disk_bytes` each has a small disk in memory, if it can."""
 
-    def __init__(self, brokers: int, directory: Path | None, settings: Mapping[str, object]) -> None:
-        self._cluster = Cluster(brokers, processes=True, directory=directory, settings=settings)
+    def __init__(
+        self, brokers: int, directory: Path, settings: Mapping[str, object], disk_bytes: int | None = None
+    ) -> None:
+        self._cluster = Cluster(brokers, processes=True, directory=directory / "brokers", settings=settings)
+        self._count = brokers
+        self._directory = directory
+        self._disk_bytes = disk_bytes
+        self._disks: dict[int, SmallDisk] = {}
 
     def open(self) -> None:
         """Start them all."""
+        home = self._directory / "brokers"
+        home.mkdir(parents=True, exist_ok=True)
+        if self._disk_bytes is not None:
+            from everlog.embedded.layout import home_of
+
+            for node in range(1, self._count + 1):
+                try:
+                    place = home if self._count == 1 else home_of(home, node)
+                    disk = SmallDisk(place, self._directory / f"disk-{node}", self._disk_bytes)
+                except CannotBreak:
+                    break  # Told when a disk is to be filled.
+                self._disks[node] = disk
         self._cluster.start()
 
     def close(self) -> None:
@@ -63,7 +87,16 @@ class OwnCluster:
             pid = self.pid(node)
             if pid is not None:
                 os.kill(pid, signal.SIGCONT)
-        self._cluster.stop()
+        try:
+            self._cluster.stop()
+        finally:
+            for disk in self._disks.values():
+                disk.close()
+
+    def ballast(self, node: int) -> Path | None:
+        """On its small disk, if it has one."""
+        disk = self._disks.get(node)
+        return None if disk is None else disk.ballast
 
     @property
     def bootstrap(self) -> str:
@@ -123,6 +156,10 @@ class GivenCluster:
         """Start one again by the command, which gets the environment too."""
         with _environment(environment):
             self._run(self._start_command, node)
+
+    def ballast(self, node: int) -> Path | None:
+        """None: these disks are somebody's."""
+        return None
 
     def stop(self, node: int) -> None:
         """SIGTERM."""

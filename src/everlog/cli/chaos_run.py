@@ -1,21 +1,25 @@
 """`everlog chaos run`."""
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import click
 
-from everlog.chaos.notes import Notes
-from everlog.chaos.page import figures, render_page
+from everlog.chaos.page import render_page
 from everlog.chaos.run import ChaosRun, RunSettings
-from everlog.chaos.steps import SCENARIOS, Scenario, parse_steps
+from everlog.chaos.steps import SCENARIOS, Scenario, Verb, parse_steps
 from everlog.chaos.target import GivenCluster, OwnCluster
-from everlog.chaos.verdict import Limits, Verdict, judge
+from everlog.chaos.verdict import Limits, judge
+from everlog.cli.chaos_report import run_report
 from everlog.cli.command import command
 from everlog.cli.options import key_values
-from everlog.cli.output import Block, Fields, Line, Report, Table
+from everlog.cli.output import Report
 from everlog.model.errors import ConfigError
+
+_SMALL_DISK_BYTES = 256 * 1024 * 1024
 
 EXAMPLES = """
 $ everlog chaos run                                        # three brokers of its own, about a minute
@@ -150,38 +154,103 @@ def run(
     nothing that was acknowledged is lost, twice, or out of order. The exit code is 1 if the verdict is bad.
     What this machine has no means for is skipped and told.
     """
-    try:
-        scenario = _scenario(name, steps)
-        target = _target(brokers, directory, overrides, lag_ms, bootstrap, nodes, pid_command, start_command)
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
-    settings = RunSettings(
-        topic=f"everlog-chaos-{uuid4().hex[:8]}",
-        partitions=partitions,
-        replication=min(3, brokers),
-        min_isr=scenario.min_isr if min_isr is None else min_isr,
-        rate=rate,
-        size_bytes=size,
-        lag_ms=lag_ms,
-    )
+    given = Given(nodes, pid_command, start_command)
     with ExitStack() as stack:
-        if isinstance(target, OwnCluster):
-            stack.callback(target.close)
-            target.open()
+        try:
+            scenario = _scenario(name, steps)
+            own: OwnCluster | None = None
+            if bootstrap is None:
+                home = directory or Path(stack.enter_context(_a_directory()))
+                own = _own(brokers, home, overrides, lag_ms, given, small_disks=_fills_disks(scenario))
+            target = given.cluster(bootstrap) if bootstrap is not None else own
+            assert target is not None
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from None
+        replication = min(3, brokers)
+        settings = RunSettings(
+            topic=f"everlog-chaos-{uuid4().hex[:8]}",
+            partitions=partitions,
+            replication=replication,
+            min_isr=min(replication, scenario.min_isr if min_isr is None else min_isr),
+            rate=rate,
+            size_bytes=size,
+            lag_ms=lag_ms,
+        )
+        if own is not None:
+            stack.callback(own.close)
+            own.open()
         chaos = ChaosRun(target, scenario.steps, settings, lambda words: click.echo(words, err=True))
         notes = chaos.run()
     verdict = judge(notes, Limits(max_unavailable, max_pause))
     if history is not None:
         notes.recorder.history().write(history)
-    facts = {
-        "brokers": str(brokers if bootstrap is None else bootstrap),
-        "partitions": str(partitions),
-        "min.insync.replicas": str(settings.min_isr),
-        "records a second": f"{rate:g}",
-    }
     if html is not None:
+        facts = {
+            "brokers": str(brokers if bootstrap is None else bootstrap),
+            "partitions": str(partitions),
+            "min.insync.replicas": str(settings.min_isr),
+            "records a second": f"{rate:g}",
+        }
         html.write_text(render_page(f"everlog chaos: {scenario.name}", facts, notes, verdict))
-    return _report(scenario, settings, notes, verdict, html, history)
+    return run_report(scenario, settings, notes, verdict, html, history)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is said of brokers that run already."""
+
+    nodes: str | None
+    pid_command: str | None
+    start_command: str | None
+
+    def named(self) -> dict[str, str | None]:
+        """The options with what was given."""
+        return {
+            "--nodes": self.nodes,
+            "--pid-command": self.pid_command,
+            "--start-command": self.start_command,
+        }
+
+    def cluster(self, bootstrap: str) -> GivenCluster:
+        """The brokers; ConfigError where not enough is said of them."""
+        missing = [option for option, value in self.named().items() if value is None]
+        if self.nodes is None or self.pid_command is None or self.start_command is None:
+            raise ConfigError(
+                f"--bootstrap names brokers that run already: expected {', '.join(missing)} as well"
+            )
+        parts = [part.strip() for part in self.nodes.split(",")]
+        if not all(part.isdecimal() for part in parts):
+            raise ConfigError(f"--nodes {self.nodes!r} cannot be read: expected ids such as 1,2,3")
+        return GivenCluster(bootstrap, [int(part) for part in parts], self.pid_command, self.start_command)
+
+
+def _own(
+    brokers: int,
+    home: Path,
+    overrides: tuple[str, ...],
+    lag_ms: int,
+    given: Given,
+    *,
+    small_disks: bool,
+) -> OwnCluster:
+    needless = [option for option, value in given.named().items() if value is not None]
+    if needless:
+        raise ConfigError(f"{needless[0]} is about brokers that run already: expected --bootstrap as well")
+    settings: dict[str, object] = {
+        "replica.lag.time.max.ms": lag_ms,
+        "offsets.topic.num.partitions": 3,
+        "group.initial.rebalance.delay.ms": 0,
+        **key_values(overrides, "--override"),
+    }
+    return OwnCluster(brokers, home, settings, _SMALL_DISK_BYTES if small_disks else None)
+
+
+def _fills_disks(scenario: Scenario) -> bool:
+    return any(step.verb is Verb.FILL_DISK for step in scenario.steps)
+
+
+def _a_directory() -> "TemporaryDirectory[str]":
+    return TemporaryDirectory(prefix="everlog-chaos-", ignore_cleanup_errors=True)
 
 
 def _scenario(name: str, steps: str | None) -> Scenario:
@@ -191,112 +260,3 @@ def _scenario(name: str, steps: str | None) -> Scenario:
     if not parsed:
         raise ConfigError("--steps names none, expected some, such as load:5 kill:leader await-writable")
     return Scenario("steps", "", parsed)
-
-
-def _target(
-    brokers: int,
-    directory: Path | None,
-    overrides: tuple[str, ...],
-    lag_ms: int,
-    bootstrap: str | None,
-    nodes: str | None,
-    pid_command: str | None,
-    start_command: str | None,
-) -> OwnCluster | GivenCluster:
-    given = {"--nodes": nodes, "--pid-command": pid_command, "--start-command": start_command}
-    if bootstrap is None:
-        needless = [option for option, value in given.items() if value is not None]
-        if needless:
-            raise ConfigError(
-                f"{needless[0]} is about brokers that run already: expected --bootstrap as well"
-            )
-        settings: dict[str, object] = {
-            "replica.lag.time.max.ms": lag_ms,
-            "offsets.topic.replication.factor": min(3, brokers),
-            "offsets.topic.num.partitions": 3,
-            "group.initial.rebalance.delay.ms": 0,
-            **key_values(overrides, "--override"),
-        }
-        return OwnCluster(brokers, directory, settings)
-    missing = [option for option, value in given.items() if value is None]
-    if missing:
-        raise ConfigError(
-            f"--bootstrap names brokers that run already: expected {', '.join(missing)} as well"
-        )
-    assert nodes is not None
-    assert pid_command is not None
-    assert start_command is not None
-    parts = [part.strip() for part in nodes.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise ConfigError(f"--nodes {nodes!r} cannot be read: expected ids such as 1,2,3")
-    return GivenCluster(bootstrap, [int(part) for part in parts], pid_command, start_command)
-
-
-def _report(
-    scenario: Scenario,
-    settings: RunSettings,
-    notes: Notes,
-    verdict: Verdict,
-    html: Path | None,
-    history: Path | None,
-) -> Report:
-    data: dict[str, object] = {
-        "scenario": scenario.name,
-        "sound": verdict.sound,
-        "reasons": list(verdict.reasons),
-        "topic": settings.topic,
-        "partitions": settings.partitions,
-        "min_isr": settings.min_isr,
-        "rate": settings.rate,
-        "acknowledged": verdict.acknowledged,
-        "unanswered": verdict.unanswered,
-        "lost": verdict.lost,
-        "duplicated": verdict.duplicated,
-        "unavailable_ms": _rounded(verdict.unavailable_ms),
-        "isr_shrink_ms": _rounded(verdict.shrink_ms),
-        "group_pause_ms": _rounded(verdict.pause_ms),
-        "latency_p50_ms": _rounded(verdict.latency_p50_ms),
-        "latency_p99_ms": _rounded(verdict.latency_p99_ms),
-        "violations": [
-            {"rule": each.invariant, "name": each.name, "message": each.message}
-            for each in verdict.violations
-        ],
-        "skipped": list(verdict.skipped),
-        "steps": [
-            {
-                "step": step.step,
-                "begin_ms": _rounded(step.begin_ms),
-                "end_ms": _rounded(step.end_ms),
-                "broker": step.node,
-                "means": step.means,
-                "figures": {name: _rounded(figure) for name, figure in step.figures.items()},
-                "skipped": step.skipped,
-                "failed": step.failed,
-            }
-            for step in notes.steps
-        ],
-        "html": None if html is None else str(html),
-        "history": None if history is None else str(history),
-    }
-    rows = [
-        (
-            f"{step.begin_ms / 1000:.1f} s",
-            step.step,
-            step.node,
-            step.means or None,
-            "; ".join(f"{name} {figure:,.0f}" for name, figure in step.figures.items()) or None,
-        )
-        for step in notes.steps
-    ]
-    blocks: list[Block] = [
-        Table(("AT", "STEP", "BROKER", "BY", "FOUND"), rows),
-        Line(""),
-        Fields([(words, value) for value, words in figures(verdict)]),
-        *(Line(f"skipped: {words}") for words in verdict.skipped),
-        Line("verdict: sound" if verdict.sound else "verdict: not sound"),
-    ]
-    return Report(data, blocks, list(verdict.reasons))
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)

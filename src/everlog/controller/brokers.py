@@ -164,6 +164,8 @@ class FenceBroker:
 
     broker: BrokerId
     epoch: int
+    since: More | None = None
+    """The reply to the same command before."""
     limit: int = CHANGES_PER_DECISION
 
     def decide(self, standing: Standing) -> Decision[More | None]:
@@ -171,9 +173,9 @@ class FenceBroker:
         known = registration(standing.image, self.broker, self.epoch)
         if known.fenced:
             return Decision((), None)
-        records, whole = taken_out(standing, self.broker, self.limit)
-        if not whole:
-            return Decision(tuple(records), More())
+        records, more = taken_out(standing, self.broker, self.limit, self.since)
+        if more is not None:
+            return Decision(tuple(records), more)
         return Decision((*records, _fencing(known)), None)
 
 
@@ -225,26 +227,54 @@ def unfenced(standing: Standing, known: BrokerImage) -> list[Message]:
         Rules(standing, active),
         with_leader_wanted,
         lambda partition: partition.leader == NO_LEADER,
-        standing.image.partition_count,
     )
     return [change, *led]
 
 
 def fenced(standing: Standing, known: BrokerImage) -> list[Message]:
     """The records that fence a broker, all that it is in sync with included."""
-    records, _ = taken_out(standing, known.id, standing.image.partition_count)
+    records, _ = taken_out(standing, known.id)
     return [*records, _fencing(known)]
 
 
-def taken_out(standing: Standing, broker: BrokerId, limit: int) -> tuple[list[Message], bool]:
-    """The records that take a broker out of ISRs, `limit` at most, and whether that is all of them."""
+def taken_out(
+    standing: Standing, broker: BrokerId, limit: int | None = None, since: More | None = None
+) -> tuple[list[Message], More | None]:
+    """The records that take a broker out of ISRs, `limit` at most, and where to go on; None if that is all.
+
+    What it leads comes first: that is what nobody can write to. The end is found only by a walk from the
+    beginning, for it may have come back into an ISR behind us.
+    """
     gone = (broker,)
-    rules = Rules(standing)
+    active = frozenset(one.id for one in standing.image.active_brokers() if one.id != broker)
+    rules = Rules(standing, active)
 
     def change(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
         return without(partition, gone, circumstances)
 
-    return changed_partitions(standing.image, rules, change, lambda partition: broker in partition.isr, limit)
+    records: list[Message] = []
+    begin = since.topic if since is not None else None
+    whole = begin is None
+    if since is None or whole or since.urgent:
+        records, stopped = changed_partitions(
+            standing.image, rules, change, lambda partition: partition.leader == broker, limit, begin
+        )
+        if stopped is not None:
+            return records, More(stopped, urgent=True)
+        begin = None
+    left = None if limit is None else limit - len(records)
+    rest, stopped = changed_partitions(
+        standing.image,
+        rules,
+        change,
+        lambda partition: broker in partition.isr and partition.leader != broker,
+        left,
+        begin,
+    )
+    records.extend(rest)
+    if stopped is not None:
+        return records, More(stopped)
+    return records, None if whole else More()
 
 
 def leads_any(image: ClusterImage, broker: BrokerId) -> bool:
@@ -261,7 +291,7 @@ def _fencing(known: BrokerImage) -> BrokerRegistrationChangeRecord:
 def _out_of_sync(standing: Standing, broker: BrokerId, *, clean: bool) -> list[Message]:
     """The records that take a broker out of each ISR, and if it may have lost records, out of each ELR."""
     if clean:
-        return taken_out(standing, broker, standing.image.partition_count)[0]
+        return taken_out(standing, broker)[0]
     gone = (broker,)
 
     def change(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
@@ -272,7 +302,6 @@ def _out_of_sync(standing: Standing, broker: BrokerId, *, clean: bool) -> list[M
         Rules(standing),
         change,
         lambda partition: broker in partition.isr or broker in partition.eligible_leaders,
-        standing.image.partition_count,
     )
     return records
 

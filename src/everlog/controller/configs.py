@@ -99,7 +99,6 @@ def _eligible_no_more(records: list[ConfigRecord], standing: Standing) -> list[M
         Rules(then),
         with_enough_in_sync,
         lambda partition: bool(partition.eligible_leaders and partition.isr),
-        standing.image.partition_count,
     )
     return found
 

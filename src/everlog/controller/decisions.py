@@ -41,7 +41,15 @@ class Decision(Generic[R_co]):
 
 @dataclass(frozen=True, slots=True)
 class More:
-    """The reply to a command that has done a part of its work: ask for the rest with the same command."""
+    """The reply to a command that has done a part of its work: ask for the rest with the same command.
+
+    Commands that take a `since` go on there, rather than look at all again that is done.
+    """
+
+    topic: str | None = None
+    """The topic at which it left off; None asks to look at all again."""
+    urgent: bool = False
+    """Whether it was still at what comes first."""
 
 
 class Command(Protocol[R_co]):

@@ -1,11 +1,11 @@
 """Directories: which log directory of its broker holds each replica, and what is lost with one (KIP-858)."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from everlog.controller.brokers import registration
 from everlog.controller.decisions import Decision, Standing
-from everlog.controller.elections import Circumstances, settled, without
+from everlog.controller.elections import NOBODY, Circumstances, with_directories, without
 from everlog.controller.partition_changes import PartitionRef, Rules, change_record, changed_partitions
 from everlog.metadata.image import UNASSIGNED_DIRECTORY, BrokerImage, PartitionImage
 from everlog.model.errors import ErrorCode
@@ -63,9 +63,7 @@ def offline_directories(standing: Standing, known: BrokerImage, offline: Collect
     def change(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
         return without(partition, gone, circumstances)
 
-    records, _ = changed_partitions(
-        standing.image, Rules(standing), change, lies_there, standing.image.partition_count
-    )
+    records, _ = changed_partitions(standing.image, Rules(standing), change, lies_there)
     left = [one for one in known.directories if one not in failed]
     return [
         *records,
@@ -77,12 +75,9 @@ def _placed(
     partition: PartitionImage, known: BrokerImage, directory: Uuid, circumstances: Circumstances
 ) -> PartitionImage | None:
     places = [directory if one == known.id else _directory(partition, one) for one in partition.replicas]
-    placed = replace(partition, directories=tuple(places))
-    if directory not in known.directories:
-        # The broker has lost that directory, and with it all that it says lies there.
-        lost = without(placed, (known.id,), circumstances)
-        return settled(partition, placed) if lost is None else lost
-    return settled(partition, placed)
+    # A directory that the broker does not have is lost, and with it all that it says lies there.
+    lost = NOBODY if directory in known.directories else {int(known.id)}
+    return with_directories(partition, tuple(places), lost, circumstances)
 
 
 def _directory(partition: PartitionImage, broker: int) -> Uuid:

@@ -15,6 +15,7 @@ from everlog.metadata.image import NO_LEADER, PartitionImage
 from everlog.model.ids import LeaderEpoch, Uuid
 
 NOBODY = frozenset[int]()
+_NONE = int(NO_LEADER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,10 @@ class Circumstances:
 
     def but(self, brokers: Collection[int]) -> "Circumstances":
         """The same where some brokers cannot be counted on."""
-        if not any(one in self.active for one in brokers):
-            return self
-        return replace(self, active=frozenset(self.active).difference(brokers))
+        for one in brokers:
+            if one in self.active:
+                return replace(self, active=frozenset(self.active).difference(brokers))
+        return self
 
 
 def without(
@@ -47,13 +49,17 @@ def without(
     Those in `unclean` have stopped in a way that may have cost them records: they are not eligible either,
     and where one was in sync the leader epoch is a new one: what it had counts no more (KAFKA-18106).
     """
-    isr = tuple(one for one in partition.isr if one not in brokers and one not in unclean)
-    changed = _with_isr(partition, isr, circumstances, unclean)
-    return settled(
-        partition,
-        elect(changed, circumstances.but((*brokers, *unclean))),
-        must_bump=any(one in unclean for one in partition.isr),
-    )
+    isr: list[int] = []
+    must_bump = False
+    for one in partition.isr:
+        if one in unclean:
+            must_bump = True
+        elif one not in brokers:
+            isr.append(one)
+    draft = Draft(partition)
+    draft.set_isr(tuple(isr), circumstances, unclean)
+    draft.elect(circumstances.but((*brokers, *unclean) if unclean else brokers))
+    return draft.settled(must_bump=must_bump)
 
 
 def with_isr(
@@ -67,22 +73,29 @@ def with_isr(
 
     `recovering` is what the leader says of itself after an unclean election; None leaves it as it is.
     """
-    changed = _with_isr(partition, tuple(isr), circumstances, NOBODY)
+    draft = Draft(partition)
+    draft.set_isr(tuple(isr), circumstances)
     if recovering is not None:
-        changed = replace(changed, recovering=recovering)
-    return settled(partition, elect(completed(changed, circumstances), circumstances))
+        draft.recovering = recovering
+    draft.complete(circumstances)
+    draft.elect(circumstances)
+    return draft.settled()
 
 
 def with_leader_wanted(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
     """The partition when brokers have come (back), if it has no leader; None if nothing changes."""
     if partition.leader != NO_LEADER:
         return None
-    return settled(partition, elect(partition, circumstances))
+    draft = Draft(partition)
+    draft.elect(circumstances)
+    return draft.settled()
 
 
 def with_enough_in_sync(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
     """The partition when it needs fewer in sync than before: if it has enough, nobody else is eligible."""
-    return settled(partition, _with_isr(partition, partition.isr, circumstances, NOBODY))
+    draft = Draft(partition)
+    draft.set_isr(partition.isr, circumstances)
+    return draft.settled()
 
 
 def with_preferred_leader(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
@@ -90,11 +103,13 @@ def with_preferred_leader(partition: PartitionImage, circumstances: Circumstance
     first = partition.replicas[0]
     if partition.leader == first or first not in circumstances.active:
         return None
+    draft = Draft(partition)
     if first in partition.isr:
-        return settled(partition, replace(partition, leader=first, last_known_leaders=()))
-    if not partition.isr and first in partition.eligible_leaders:
-        return settled(partition, _led_by_eligible(partition, first, circumstances))
-    return None
+        draft.leader = first
+        draft.last_known_leaders = ()
+    elif not partition.isr and first in partition.eligible_leaders:
+        draft.lead_by_eligible(first, circumstances)
+    return draft.settled()
 
 
 def with_replicas(
@@ -106,119 +121,187 @@ def with_replicas(
     circumstances: Circumstances,
 ) -> PartitionImage | None:
     """The partition held by others; who holds it no more is not in sync. None if nothing changes."""
-    changed = replace(partition, replicas=replicas, adding=adding, removing=removing, directories=directories)
-    isr = tuple(one for one in partition.isr if one in replicas)
-    changed = completed(_with_isr(changed, isr, circumstances, NOBODY), circumstances)
-    return settled(partition, elect(changed, circumstances))
+    draft = Draft(partition)
+    draft.replicas, draft.adding, draft.removing = replicas, adding, removing
+    draft.directories = directories
+    draft.set_isr(tuple(one for one in partition.isr if one in replicas), circumstances)
+    draft.complete(circumstances)
+    draft.elect(circumstances)
+    return draft.settled()
 
 
-def completed(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage:
-    """The same, its reassignment done if all who are to hold it are in sync (KIP-455)."""
-    if not partition.adding and not partition.removing:
-        return partition
-    stay = [at for at, one in enumerate(partition.replicas) if one not in partition.removing]
-    replicas = tuple(partition.replicas[at] for at in stay)
-    if not replicas or any(one not in partition.isr for one in replicas):
-        return partition
-    known = len(partition.directories) == len(partition.replicas)
-    done = replace(
-        partition,
-        replicas=replicas,
-        adding=(),
-        removing=(),
-        directories=tuple(partition.directories[at] for at in stay) if known else partition.directories,
-    )
-    return _with_isr(done, tuple(one for one in partition.isr if one in replicas), circumstances, NOBODY)
+def with_directories(
+    partition: PartitionImage,
+    directories: tuple[Uuid, ...],
+    lost: Collection[int],
+    circumstances: Circumstances,
+) -> PartitionImage | None:
+    """The partition with its replicas in these directories; those in `lost` cannot be reached there."""
+    draft = Draft(partition)
+    draft.directories = directories
+    if lost:
+        draft.set_isr(tuple(one for one in partition.isr if one not in lost), circumstances)
+        draft.elect(circumstances.but(lost))
+    return draft.settled()
 
 
-def elect(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage:
-    """The same with a leader that may lead; nobody if there is none, and none of the ISR is lost by that."""
-    active = circumstances.active
-    if partition.leader in partition.isr and partition.leader in active:
-        return partition
-    for one in partition.replicas:
-        if one in partition.isr and one in active:
-            return replace(partition, leader=one, last_known_leaders=())
-    if partition.isr:
-        # Those in sync are all on their way out, and are taken out of here one broker at a time.
-        return partition if partition.leader in partition.isr else replace(partition, leader=int(NO_LEADER))
-    for one in partition.replicas:
-        if one in partition.eligible_leaders and one in active:
-            return _led_by_eligible(partition, one, circumstances)
-    uncleanly = _unclean_leader(partition, circumstances)
-    if uncleanly is not None:
-        return replace(
-            partition,
-            leader=uncleanly,
-            isr=(uncleanly,),
-            eligible_leaders=(),
-            last_known_leaders=(),
-            recovering=True,
-        )
-    return replace(partition, leader=int(NO_LEADER))
-
-
-def least_in_sync(partition: PartitionImage, circumstances: Circumstances) -> int:
+def least_in_sync(partition: "PartitionImage | Draft", circumstances: Circumstances) -> int:
     """How many must be in sync for more to be committed, as far as we may count on it.
 
     The leader counts those that are being added, so it may wait for more than this, and never for fewer:
     were it for fewer, it would commit what the eligible ones do not have.
     """
-    return min(circumstances.least_in_sync, max(1, len(partition.replicas) - len(partition.adding)))
+    own = len(partition.replicas) - len(partition.adding)
+    least = circumstances.least_in_sync
+    return least if least <= own else own or 1
 
 
-def settled(
-    before: PartitionImage, after: PartitionImage, *, must_bump: bool = False
-) -> PartitionImage | None:
-    """`after` with the epochs that it gets as the successor of `before`; None if nothing is different.
+class Draft:
+    """A partition that is being changed. A failover changes very many, so each is copied once and no more."""
 
-    Another leader is another leader epoch, and so is one replica less: the leader must not go on counting
-    with who holds the partition no more.
-    """
-    if after == before and not must_bump:
+    __slots__ = (
+        "_before",
+        "adding",
+        "directories",
+        "eligible_leaders",
+        "isr",
+        "last_known_leaders",
+        "leader",
+        "recovering",
+        "removing",
+        "replicas",
+    )
+
+    def __init__(self, before: PartitionImage) -> None:
+        self._before = before
+        self.replicas = before.replicas
+        self.isr = before.isr
+        self.leader = before.leader
+        self.directories = before.directories
+        self.removing = before.removing
+        self.adding = before.adding
+        self.recovering = before.recovering
+        self.eligible_leaders = before.eligible_leaders
+        self.last_known_leaders = before.last_known_leaders
+
+    def set_isr(
+        self, isr: tuple[int, ...], circumstances: Circumstances, unclean: Collection[int] = NOBODY
+    ) -> None:
+        """Give it another ISR, and with it who is eligible, and who led last if nobody is in sync."""
+        if isr:
+            self.last_known_leaders = ()
+        elif self.leader != _NONE:
+            self.last_known_leaders = (self.leader,)
+        if len(isr) >= least_in_sync(self, circumstances):
+            self.eligible_leaders = ()
+        else:
+            # While too few are in sync nothing more is committed: whoever leaves then has all of it.
+            known = (*self.eligible_leaders, *self.isr)
+            self.eligible_leaders = tuple(
+                [one for one in self.replicas if one in known and one not in isr and one not in unclean]
+            )
+        self.isr = isr
+
+    def complete(self, circumstances: Circumstances) -> None:
+        """End its reassignment if all who are to hold it are in sync (KIP-455)."""
+        if not self.adding and not self.removing:
+            return
+        stay = [at for at, one in enumerate(self.replicas) if one not in self.removing]
+        replicas = tuple(self.replicas[at] for at in stay)
+        if not replicas or any(one not in self.isr for one in replicas):
+            return
+        if len(self.directories) == len(self.replicas):
+            self.directories = tuple(self.directories[at] for at in stay)
+        self.replicas, self.adding, self.removing = replicas, (), ()
+        self.set_isr(tuple(one for one in self.isr if one in replicas), circumstances)
+
+    def elect(self, circumstances: Circumstances) -> None:
+        """Give it a leader that may lead, or none."""
+        active = circumstances.active
+        isr = self.isr
+        if self.leader in isr and self.leader in active:
+            return
+        for one in self.replicas:
+            if one in isr and one in active:
+                self.leader = one
+                self.last_known_leaders = ()
+                return
+        if isr:
+            # Those in sync are all on their way out, and are taken out of here one broker at a time.
+            if self.leader not in isr:
+                self.leader = _NONE
+            return
+        for one in self.replicas:
+            if one in self.eligible_leaders and one in active:
+                self.lead_by_eligible(one, circumstances)
+                return
+        self._elect_uncleanly(circumstances)
+
+    def lead_by_eligible(self, one: int, circumstances: Circumstances) -> None:
+        """Let one lead that is eligible, where nobody is in sync."""
+        # It has all that was committed. It alone is known to be in sync with itself; where that is enough, it
+        # goes on committing, and what it commits then the others do not have.
+        enough = least_in_sync(self, circumstances) == 1
+        self.eligible_leaders = () if enough else tuple(each for each in self.eligible_leaders if each != one)
+        self.leader = one
+        self.isr = (one,)
+        self.last_known_leaders = ()
+
+    def _elect_uncleanly(self, circumstances: Circumstances) -> None:
+        self.leader = _NONE
+        chosen = self._unclean_leader(circumstances)
+        if chosen is not None:
+            self.leader = chosen
+            self.isr = (chosen,)
+            self.eligible_leaders = ()
+            self.last_known_leaders = ()
+            self.recovering = True
+
+    def _unclean_leader(self, circumstances: Circumstances) -> int | None:
+        active = circumstances.active
+        if not self.eligible_leaders and len(self.last_known_leaders) == 1:
+            last = self.last_known_leaders[0]
+            if last in active and last in self.replicas:
+                return last
+        if circumstances.unclean_allowed:
+            for one in self.replicas:
+                if one in active:
+                    return one
         return None
-    fewer = any(one not in after.replicas for one in before.replicas)
-    bump = after.leader != before.leader or must_bump or fewer
-    epoch = LeaderEpoch(before.leader_epoch + 1) if bump else before.leader_epoch
-    return replace(after, leader_epoch=epoch, partition_epoch=before.partition_epoch + 1)
 
+    def settled(self, *, must_bump: bool = False) -> PartitionImage | None:
+        """The partition with the epochs that it gets; None if nothing is different.
 
-def _led_by_eligible(partition: PartitionImage, one: int, circumstances: Circumstances) -> PartitionImage:
-    # It has all that was committed. It alone is known to be in sync with itself; where that is enough, it
-    # goes on committing, and what it commits then the others do not have.
-    rest: tuple[int, ...] = ()
-    if least_in_sync(partition, circumstances) > 1:
-        rest = tuple(each for each in partition.eligible_leaders if each != one)
-    return replace(partition, leader=one, isr=(one,), eligible_leaders=rest, last_known_leaders=())
-
-
-def _unclean_leader(partition: PartitionImage, circumstances: Circumstances) -> int | None:
-    active = circumstances.active
-    if not partition.eligible_leaders and len(partition.last_known_leaders) == 1:
-        (last,) = partition.last_known_leaders
-        if last in active and last in partition.replicas:
-            return last
-    if circumstances.unclean_allowed:
-        for one in partition.replicas:
-            if one in active:
-                return one
-    return None
-
-
-def _with_isr(
-    partition: PartitionImage, isr: tuple[int, ...], circumstances: Circumstances, unclean: Collection[int]
-) -> PartitionImage:
-    """The same with another ISR, who is eligible, and who led last if nobody is in sync."""
-    last_known = partition.last_known_leaders
-    if isr:
-        last_known = ()
-    elif partition.leader != NO_LEADER:
-        last_known = (partition.leader,)
-    eligible: tuple[int, ...] = ()
-    if len(isr) < least_in_sync(partition, circumstances):
-        # While too few are in sync nothing more is committed, so that whoever left then still has all of it.
-        known = (*partition.eligible_leaders, *partition.isr)
-        eligible = tuple(
-            one for one in partition.replicas if one in known and one not in isr and one not in unclean
+        Another leader is another leader epoch, and so is one replica less: the leader must not go on
+        counting with who holds the partition no more.
+        """
+        before = self._before
+        bump = must_bump or self.leader != before.leader
+        if self.replicas != before.replicas:
+            bump = bump or any(one not in self.replicas for one in before.replicas)
+        elif not bump and self._same_as(before):
+            return None
+        return PartitionImage(
+            self.replicas,
+            self.isr,
+            self.leader,
+            LeaderEpoch(before.leader_epoch + 1) if bump else before.leader_epoch,
+            before.partition_epoch + 1,
+            self.directories,
+            self.removing,
+            self.adding,
+            self.recovering,
+            self.eligible_leaders,
+            self.last_known_leaders,
         )
-    return replace(partition, isr=isr, eligible_leaders=eligible, last_known_leaders=last_known)
+
+    def _same_as(self, before: PartitionImage) -> bool:
+        return (
+            self.isr == before.isr
+            and self.eligible_leaders == before.eligible_leaders
+            and self.last_known_leaders == before.last_known_leaders
+            and self.recovering == before.recovering
+            and self.directories == before.directories
+            and self.adding == before.adding
+            and self.removing == before.removing
+        )

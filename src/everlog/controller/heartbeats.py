@@ -202,8 +202,8 @@ class Beat:
     def _handed_over(
         self, standing: Standing, known: BrokerImage
     ) -> tuple[BrokerState, list[Message], int | None]:
-        records, whole = taken_out(standing, known.id, self.limit)
-        if not whole:
+        records, more = taken_out(standing, known.id, self.limit)
+        if more is not None:
             return BrokerState.LEAVING, records, None
         # The record that begins the way out comes before these.
         begun = 0 if known.in_controlled_shutdown else 1

@@ -5,8 +5,8 @@ from enum import IntEnum
 from itertools import chain
 
 from everlog.controller.decisions import Decision, Refusal, Standing
-from everlog.controller.elections import elect, settled, with_preferred_leader
-from everlog.controller.partition_changes import CHANGES_PER_DECISION, Rules, change_record
+from everlog.controller.elections import with_leader_wanted, with_preferred_leader
+from everlog.controller.partition_changes import CHANGES_PER_REQUEST, Rules, change_record
 from everlog.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 from everlog.model.errors import ErrorCode
 from everlog.wire.message import Message
@@ -30,7 +30,7 @@ class ElectLeaders:
 
     type: ElectionType
     partitions: tuple[tuple[str, int], ...] | None
-    limit: int = CHANGES_PER_DECISION
+    limit: int = CHANGES_PER_REQUEST
 
     def decide(self, standing: Standing) -> Decision[dict[tuple[str, int], Refusal | None]]:
         """Decide on each partition alone; what is above `limit` is left for another request."""
@@ -74,7 +74,7 @@ class ElectLeaders:
     def _elected(self, partition: PartitionImage, rules: Rules, name: str) -> PartitionImage | None:
         if self.type is ElectionType.PREFERRED:
             return with_preferred_leader(partition, rules.of(name))
-        return settled(partition, elect(partition, rules.unclean(name)))
+        return with_leader_wanted(partition, rules.unclean(name))
 
     def _unavailable(self, name: str, number: int, partition: PartitionImage) -> Refusal:
         if self.type is ElectionType.PREFERRED:

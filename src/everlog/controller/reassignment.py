@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from everlog.controller.decisions import Decision, Refusal, Standing
 from everlog.controller.elections import Circumstances, with_replicas
 from everlog.controller.partition_changes import (
-    CHANGES_PER_DECISION,
+    CHANGES_PER_REQUEST,
     Rules,
     change_record,
     concerned_partitions,
@@ -44,10 +44,10 @@ class AlterReassignments:
 
     def decide(self, standing: Standing) -> Decision[list[Refusal | None]]:
         """Decide on each partition alone; Refused as a whole if there are too many at once."""
-        if len(self.moves) > CHANGES_PER_DECISION:
+        if len(self.moves) > CHANGES_PER_REQUEST:
             raise Refused(
                 ErrorCode.INVALID_REQUEST,
-                f"{len(self.moves)} partitions are to move, expected {CHANGES_PER_DECISION} at most at once",
+                f"{len(self.moves)} partitions are to move, expected {CHANGES_PER_REQUEST} at most at once",
             )
         rules = Rules(standing)
         records: list[Message] = []

@@ -1,13 +1,13 @@
 """One broker of an embedded cluster, on a thread of this process or as a child process."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -66,13 +66,11 @@ class EmbeddedBroker(Protocol):
 class ThreadBroker:
     """A broker on a thread of this process: the quickest to start, and it shares the interpreter."""
 
-    def __init__(self, node_id: int, directory: Path, port: int, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str]) -> None:
         from everlog.node.run import NodeThread
 
-        self.node_id = node_id
-        self._directory = directory
-        self._port = port
-        self._settings = settings
+        self.node_id = int(settings["node.id"])
+        self._settings = dict(settings)
         self._bootstrap = ""
         self._thread: NodeThread | None = None
 
@@ -92,21 +90,9 @@ class ThreadBroker:
 
         if self._thread is not None:
             return
-        address = f"127.0.0.1:{self._port}"
-        thread = NodeThread(
-            broker_settings(
-                {
-                    "node.id": str(self.node_id),
-                    "process.roles": "broker,controller",
-                    "listeners": f"PLAINTEXT://{address}",
-                    "advertised.listeners": f"PLAINTEXT://{address}",
-                    "log.dirs": str(self._directory),
-                    **self._settings,
-                }
-            )
-        )
+        thread = NodeThread(broker_settings(self._settings))
         self._bootstrap = thread.start()
-        self._port = int(self._bootstrap.rpartition(":")[2])
+        _stay_at(self._bootstrap, self._settings)
         self._thread = thread
 
     def stop(self) -> None:
@@ -137,11 +123,14 @@ class ThreadBroker:
 class ProcessBroker:
     """A broker as a child process, as in production: it can be killed and paused."""
 
-    def __init__(self, node_id: int, directory: Path, port: int, settings: Mapping[str, str]) -> None:
-        self.node_id = node_id
-        self._directory = directory
-        self._port = port
-        self._settings = settings
+    def __init__(self, settings: Mapping[str, str], on_line: Callable[[str], None] | None = None) -> None:
+        """`on_line` gets each line that it writes behind the one that says that it serves, and "" at its end.
+
+        It is called on a thread of its own.
+        """
+        self.node_id = int(settings["node.id"])
+        self._settings = dict(settings)
+        self._on_line = on_line
         self._bootstrap = ""
         self._process: subprocess.Popen[str] | None = None
 
@@ -155,6 +144,11 @@ class ProcessBroker:
         """Whether the process is there, paused or not."""
         return self._process is not None and self._process.poll() is None
 
+    def exit_code(self) -> int:
+        """Wait for the end of the process and return how it ended; it has been started before."""
+        assert self._process is not None
+        return self._process.wait(STOP_TIMEOUT_S)
+
     @property
     def pid(self) -> int | None:
         """The process's id while it runs."""
@@ -164,23 +158,29 @@ class ProcessBroker:
         """Start it and wait until it serves."""
         if self.is_running:
             return
-        overrides = [f"--override={key}={value}" for key, value in self._settings.items()]
-        arguments = ["up", "--dir", str(self._directory), "--port", str(self._port), *overrides]
         process = subprocess.Popen(
-            [sys.executable, "-m", "everlog.cli.main", *arguments],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "everlog.embedded.child"],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
+            start_new_session=True,  # Ctrl-C at a terminal is for us; we end it when we are ready.
         )
-        try:
-            self._bootstrap = _wait_ready(process)
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-        self._port = int(self._bootstrap.rpartition(":")[2])
         self._process = process
+        try:
+            self._tell(process)
+            self._bootstrap = _wait_ready(self.node_id, process, self._on_line)
+        except BaseException:
+            self.kill()
+            raise
+        _stay_at(self._bootstrap, self._settings)
+
+    def _tell(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # It died at once; what it said tells why.
+            process.stdin.write(json.dumps(self._settings) + "\n")
+            process.stdin.flush()
 
     def stop(self) -> None:
         """Ask it to end, as a service manager would; it is killed if it does not in a minute."""
@@ -194,12 +194,15 @@ class ProcessBroker:
         except subprocess.TimeoutExpired:
             self.kill()
             raise BrokerFailed(f"broker {self.node_id} did not stop within {STOP_TIMEOUT_S:g} s") from None
+        finally:
+            _let_go(self._process)
 
     def kill(self) -> None:
         """End it at once (SIGKILL)."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            _let_go(self._process)
 
     def pause(self) -> None:
         """Freeze it (SIGSTOP)."""
@@ -216,31 +219,55 @@ class ProcessBroker:
             os.kill(self._process.pid, number)
 
 
-def _wait_ready(process: "subprocess.Popen[str]") -> str:
+def _let_go(process: "subprocess.Popen[str]") -> None:
+    """Close our end of a child's input; its output is closed by the thread that reads it."""
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+
+
+def _stay_at(bootstrap: str, settings: dict[str, str]) -> None:
+    """Have the next start listen where this one does, if the port was left to the system."""
+    if settings["listeners"].endswith(":0"):
+        settings["listeners"] = settings["advertised.listeners"] = f"PLAINTEXT://{bootstrap}"
+
+
+def _wait_ready(node_id: int, process: "subprocess.Popen[str]", on_line: Callable[[str], None] | None) -> str:
     """Wait for the line that says where it serves; go on reading behind it, or a full pipe would stop it."""
     lines: SimpleQueue[str] = SimpleQueue()
-    threading.Thread(target=_pump, args=(process, lines), daemon=True).start()
+    threading.Thread(
+        target=_pump, args=(process, lines, on_line), name=f"everlog-output-{node_id}", daemon=True
+    ).start()
     said: list[str] = []
     while True:
         try:
             line = lines.get(timeout=START_TIMEOUT_S)
         except Empty:
             raise BrokerFailed(
-                f"a broker did not start within {START_TIMEOUT_S:g} s; it said: {''.join(said) or 'nothing'}"
+                f"broker {node_id} did not start within {START_TIMEOUT_S:g} s; it said: "
+                f"{''.join(said) or 'nothing'}"
             ) from None
         if line.startswith(_READY):
             return line.removeprefix(_READY).strip()
         if not line:
             code = process.wait()
-            raise BrokerFailed(f"a broker ended with {code} at its start: {''.join(said[-_SHOWN_LINES:])}")
+            last = "".join(said[-_SHOWN_LINES:])
+            raise BrokerFailed(f"broker {node_id} ended with {code} at its start: {last}")
         said.append(line)
 
 
-def _pump(process: "subprocess.Popen[str]", lines: "SimpleQueue[str]") -> None:
+def _pump(
+    process: "subprocess.Popen[str]", lines: "SimpleQueue[str]", on_line: Callable[[str], None] | None
+) -> None:
     assert process.stdout is not None
     served = False
-    for line in process.stdout:
-        if not served:
-            lines.put(line)
-            served = line.startswith(_READY)
+    with process.stdout as output:
+        for line in output:
+            if not served:
+                lines.put(line)
+                served = line.startswith(_READY)
+            elif on_line is not None:
+                on_line(line)
     lines.put("")
+    if served and on_line is not None:
+        on_line("")

@@ -1,15 +1,19 @@
 """`everlog.Cluster`: brokers for as long as a test or a notebook needs them."""
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
 from everlog.embedded.brokers import BrokerFailed, EmbeddedBroker, ProcessBroker, ThreadBroker
+from everlog.embedded.layout import Layout
 from everlog.model.errors import ConfigError
 
-_MAX_BROKERS = 1
+_HOST = "127.0.0.1"
 
 
 class Cluster:
@@ -17,7 +21,10 @@ class Cluster:
 
     `processes` makes each broker a child process, which can be killed and paused; without it they run on
     threads of this process and start in a fraction of the time. `directory` keeps the data instead.
-    `settings` are those of the broker by Kafka's names.
+    `settings` are those of the brokers by Kafka's names.
+
+    Three brokers or more hold three copies of what is written, and acknowledge it (`acks=all`) once two have
+    it: one may be away. Give `default.replication.factor` and `min.insync.replicas` to have it otherwise.
 
     >>> with Cluster() as cluster:
     ...     with everlog.Producer(cluster.bootstrap_servers) as producer:
@@ -33,13 +40,15 @@ class Cluster:
         settings: Mapping[str, object] | None = None,
         port: int = 0,
     ) -> None:
-        if brokers != _MAX_BROKERS:
-            raise ConfigError(f"brokers={brokers}: expected 1; clusters of brokers come with a later release")
+        if brokers < 1:
+            raise ConfigError(f"brokers={brokers}: expected 1 or more")
+        self._count = brokers
         self._directory = None if directory is None else Path(directory)
         self._processes = processes
         self._settings = {key: _text(value) for key, value in (settings or {}).items()}
         self._port = port
         self._temporary: TemporaryDirectory[str] | None = None
+        self._majority = 1
         self.brokers: list[EmbeddedBroker] = []
         """The brokers, to stop, start, kill and pause; empty before `start` and after `stop`."""
 
@@ -59,10 +68,10 @@ class Cluster:
         home = Path(self._temporary.name) if self._temporary is not None else self._directory
         assert home is not None
         make = ProcessBroker if self._processes else ThreadBroker
-        self.brokers = [make(1, home, self._port, self._settings)]
         try:
-            for broker in self.brokers:
-                broker.start()
+            planned, self._majority = self._plan(home)
+            self.brokers = [make(settings) for settings in planned]
+            start_all(self.brokers)
         except BaseException:
             self.stop()
             raise
@@ -72,12 +81,21 @@ class Cluster:
         """Stop every broker cleanly and remove what was temporary. Stopping twice is harmless."""
         brokers, self.brokers = self.brokers, []
         try:
-            for broker in brokers:
-                broker.stop()
+            stop_all(brokers, self._majority)
         finally:
             if self._temporary is not None:
                 self._temporary.cleanup()
                 self._temporary = None
+
+    def _plan(self, home: Path) -> tuple[list[dict[str, str]], int]:
+        """What each broker is told, and how many of them make a majority of the voters."""
+        if self._count == 1 and Layout.found(home) is None:
+            return [_alone(home, self._port, self._settings)], 1
+        layout = Layout.planned(home, self._count, self._port)
+        planned = [layout.settings(one, home, _HOST, self._settings) for one in layout.brokers]
+        home.mkdir(parents=True, exist_ok=True)
+        layout.keep(home)
+        return planned, layout.majority
 
     def __enter__(self) -> Self:
         return self.start()
@@ -86,6 +104,64 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def start_all(brokers: Sequence[EmbeddedBroker]) -> None:
+    """Start brokers at the same time, as none serves before most do; raises what kept one from it."""
+    if len(brokers) == 1:
+        brokers[0].start()
+        return
+    outcomes: SimpleQueue[Exception | None] = SimpleQueue()
+
+    def start(broker: EmbeddedBroker) -> None:
+        try:
+            broker.start()
+        except Exception as error:  # noqa: BLE001 - it is raised where somebody waits for us
+            outcomes.put(error)
+        else:
+            outcomes.put(None)
+
+    for broker in brokers:
+        threading.Thread(target=start, args=(broker,), name="everlog-start", daemon=True).start()
+    try:
+        for _ in brokers:
+            if (error := outcomes.get()) is not None:
+                raise error
+    except BaseException:
+        # The others may wait for a majority that never comes.
+        for broker in brokers:
+            if isinstance(broker, ProcessBroker):
+                broker.kill()
+        raise
+
+
+def stop_all(brokers: Sequence[EmbeddedBroker], majority: int) -> None:
+    """Stop brokers one after the other, each handing over what it leads to those that are left.
+
+    The last ones go together: nobody is left to take over, nor a majority to decide that.
+    """
+    running = [broker for broker in reversed(brokers) if broker.is_running]
+    ending = len(running) - max(majority - 1, 1)
+    try:
+        for broker in running[: max(0, ending)]:
+            broker.stop()
+    finally:
+        last = [broker for broker in running if broker.is_running]
+        if last:
+            with ThreadPoolExecutor(len(last)) as pool:
+                for stopped in [pool.submit(broker.stop) for broker in last]:
+                    stopped.result()
+
+
+def _alone(home: Path, port: int, settings: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "listeners": f"PLAINTEXT://{_HOST}:{port}",
+        "advertised.listeners": f"PLAINTEXT://{_HOST}:{port}",
+        "log.dirs": str(home.absolute()),
+        **settings,
+    }
 
 
 def _text(value: object) -> str:

@@ -24,6 +24,9 @@ FIRST_WAIT_MS: Final = 10
 MAX_WAIT_MS: Final = 500
 """How long the next attempt to connect waits at most, after many that came to nothing."""
 
+GONE_WAITS_MS: Final = (10, 20, 40, 80, 250)
+"""How long after a port has taken a connection it is tried again, to see whether it still does."""
+
 MAX_WAITING: Final = 10_000
 MAX_WAITING_BYTES: Final = 256 * 1024 * 1024
 """What may wait for the answers of one peer; more is refused, for it does not keep up."""
@@ -136,6 +139,23 @@ class Peer:
         self._probes = [other for other in self._probes if not other.ended]
         self._probes.append(probe)
         self._peers.wake_by(probe.deadline)
+
+    def find_out_if_gone(self, done: Callable[[bool], None]) -> None:
+        """Say whether the process there has ended: True once a connection is refused, False after 0.4 s.
+
+        A process that is killed closes what it has open piece by piece, so that others may hear the end of a
+        connection while its port still takes new ones. So somebody who is there is asked for several times.
+        """
+        waits = iter(GONE_WAITS_MS)
+
+        def probed(refused: bool) -> None:
+            wait_ms = next(waits, None)
+            if refused or wait_ms is None:
+                done(refused)
+            else:
+                self._peers.later(wait_ms, lambda: self.probe(probed))
+
+        self.probe(probed)
 
     # What Peers calls.
 

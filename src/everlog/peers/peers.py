@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 from everlog.model.ids import Instant
 from everlog.peers.address import Address
@@ -25,6 +26,9 @@ class Peers:
         """When a peer next wants to be woken, or earlier."""
         self._soon: deque[Callable[[], None]] = deque()
         """What is to be told as soon as whoever asked has returned."""
+        self._later: list[tuple[Instant, int, Callable[[], None]]] = []
+        """A heap of what is to be done at a time, in the order of asking for it."""
+        self._asked_for = 0
 
     def at(self, address: Address, lane: str = "") -> Peer:
         """Return the peer at an address, always the same one.
@@ -49,6 +53,7 @@ class Peers:
         if self._due is not None:
             if self._due <= now:
                 self._due = None
+                self._do_later(now)
                 for peer in list(self._peers.values()):
                     peer.tick(now)
             else:
@@ -61,6 +66,7 @@ class Peers:
         peers = list(self._peers.values())
         self._peers.clear()
         self._soon.clear()
+        self._later.clear()
         self._due = None
         for peer in peers:
             peer.abandon()
@@ -71,6 +77,19 @@ class Peers:
         """Call something once whoever is calling now has returned."""
         self._soon.append(tell)
         self._alarm.ring_by(self.clock.now())
+
+    def later(self, wait_ms: int, action: Callable[[], None]) -> None:
+        """Do something after a wait."""
+        self._asked_for += 1
+        due = Instant(self.clock.now() + wait_ms)
+        heappush(self._later, (due, self._asked_for, action))
+        self.wake_by(due)
+
+    def _do_later(self, now: Instant) -> None:
+        while self._later and self._later[0][0] <= now:
+            heappop(self._later)[2]()
+        if self._later:
+            self.wake_by(self._later[0][0])
 
     def wake_by(self, deadline: Instant) -> None:
         """See to it that peers are ticked at a time."""

@@ -4,7 +4,7 @@ from everlog.broker.controller_channel import ControllerChannel
 from everlog.broker.exchange import Exchange
 from everlog.peers.address import Address
 from everlog.wire.message import Message
-from tests.unit.peers.scripted import ScriptedLink, ScriptedWorld
+from tests.unit.peers.scripted import ScriptedWorld
 
 CONTROLLERS = {2: Address("node-2.test", 9093), 3: Address("node-3.test", 9093)}
 
@@ -47,8 +47,3 @@ class ChannelWorld(ScriptedWorld):
     def tick(self) -> None:
         self.channel.tick(self.clock.now())
         super().tick()
-
-    @property
-    def link(self) -> ScriptedLink:
-        """The newest connection."""
-        return self.links[-1]

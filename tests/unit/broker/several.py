@@ -1,7 +1,7 @@
 """Several brokers on simulated disks, and one image of the cluster that is decreed rather than decided.
 
-Requests between them travel in frames and arrive when the world `runs`. The ISR that a leader proposes becomes
-part of the image at once, if it is about the partition as it is.
+Requests between them travel in frames and arrive when the world `runs`. The ISR that a leader proposes
+becomes part of the image at once, if it is about the partition as it is.
 """
 
 from collections import deque
@@ -283,11 +283,11 @@ class SeveralBrokers:
         for number in numbers:
             self.hosts[number].decrees.publish(self.image, Changes(topics=(name,)))
 
-    def register(self, number: int, epoch: int) -> None:
+    def register(self, number: int, epoch: int, rack: str | None = None) -> None:
         """A broker has a new registration, which all hear of."""
         host = self.hosts[number]
         host.epoch = epoch
-        brokers = {**self.image.brokers, BrokerId(number): _broker(number, epoch)}
+        brokers = {**self.image.brokers, BrokerId(number): _broker(number, epoch, rack)}
         self._decree(
             replace(self.image, brokers=MappingProxyType(brokers)), Changes(brokers=(BrokerId(number),))
         )
@@ -392,13 +392,13 @@ class SeveralBrokers:
         return epoch not in (-1, self.image.brokers[BrokerId(number)].epoch)
 
 
-def _broker(number: int, epoch: int) -> BrokerImage:
+def _broker(number: int, epoch: int, rack: str | None = None) -> BrokerImage:
     return BrokerImage(
         BrokerId(number),
         epoch,
         Uuid(bytes(15) + bytes((number,))),
         (Endpoint(LISTENER, f"broker{number}.test", 9092, 0),),
-        None,
+        rack,
         False,
         False,
         (),

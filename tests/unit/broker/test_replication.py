@@ -2,6 +2,12 @@
 
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Offset
+from everlog.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from everlog.wire.messages.fetch import FetchResponse, PartitionData
 from everlog.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 from tests.unit.broker.several import Host, SeveralBrokers
@@ -392,3 +398,125 @@ def test_a_topic_that_asks_for_syncs_commits_what_is_synced_everywhere() -> None
 
     assert answer.error_code == 0
     assert [host.replica().opened().recovery_point for host in world.hosts.values()] == [1, 1, 1]
+
+
+def test_deleted_records_are_gone_once_all_that_are_alive_have_let_go_of_them() -> None:
+    world = three()
+    for one in range(3):
+        produce(world, world[1], b"%d" % one)
+    world.cut(3)
+    client = world[1].client()
+    request = DeleteRecordsRequest(
+        timeout_ms=5_000,
+        topics=[
+            DeleteRecordsTopic(
+                name="orders", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)]
+            )
+        ],
+    )
+    client.ask(request, 2)
+    world.run(1_000)
+    assert [world[one].replica().opened().start_offset for one in (1, 2, 3)] == [2, 2, 0]
+    assert not client.frames
+
+    world.cuts.clear()
+    world.run(1_000)
+
+    [found] = client.take(DeleteRecordsResponse).topics[0].partitions
+    assert (found.error_code, found.low_watermark) == (0, 2)
+    assert world[3].replica().opened().start_offset == 2
+
+
+def test_who_waits_for_records_to_be_deleted_everywhere_waits_no_longer_than_it_said() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world.cut(3)
+    client = world[1].client()
+    partition = DeleteRecordsPartition(partition_index=0, offset=1)
+    client.ask(
+        DeleteRecordsRequest(
+            timeout_ms=500, topics=[DeleteRecordsTopic(name="orders", partitions=[partition])]
+        ),
+        2,
+    )
+    world.run(499)
+    assert not client.frames
+    world.run(1)
+
+    [found] = client.take(DeleteRecordsResponse).topics[0].partitions
+    assert found.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def in_racks() -> SeveralBrokers:
+    """Three brokers in racks of their own, that send consumers to the replica in theirs."""
+    world = SeveralBrokers(replica_selector_class="org.apache.kafka.common.replica.RackAwareReplicaSelector")
+    for one in (1, 2, 3):
+        world.register(one, 20 + one, rack=f"rack {one}")
+    world.create_topic(min_insync_replicas="2")
+    world.run(100)
+    return world
+
+
+def read_from_rack(host: Host, offset: int, rack: str) -> PartitionData:
+    client = host.client()
+    request = a_fetch("orders", offset)
+    request.rack_id = rack
+    client.ask(request, 12)
+    return client.take(FetchResponse).responses[0].partitions[0]
+
+
+def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
+    world = in_racks()
+    produce(world, world[1], b"a")
+    world.run(100)
+
+    found = read_from_rack(world[1], 0, "rack 3")
+    there = read_from_rack(world[3], 0, "rack 3")
+    here = read_from_rack(world[1], 0, "rack 1")
+
+    assert (found.preferred_read_replica, found.records or b"") == (3, b"")
+    assert [record.value for record in records_of(there)] == [b"a"]
+    assert here.preferred_read_replica == -1
+    assert [record.value for record in records_of(here)] == [b"a"]
+    assert read_from_rack(world[1], 0, "rack 4").preferred_read_replica == -1
+
+
+def test_a_consumer_is_sent_to_nobody_who_lacks_what_it_wants() -> None:
+    world = in_racks()
+    world.cut(3)
+    ask(world[1].client(), b"a", acks=1)
+    world.run(100)
+
+    assert read_from_rack(world[1], 1, "rack 3").preferred_read_replica == -1
+    world.run(40_000)
+    assert world.partition().isr == (1, 2)
+    assert read_from_rack(world[1], 0, "rack 3").preferred_read_replica == -1
+
+
+def test_a_follower_that_is_behind_says_not_yet() -> None:
+    world = three()
+    world.cut(3)
+    ask(world[1].client(), b"a", acks=1)
+    world.run(10)
+
+    beyond = read(world[3], 1, leader_epoch=0)
+    at_end = read(world[3], 0, leader_epoch=0)
+
+    assert beyond.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert at_end.error_code == 0
+    client = world[3].client()
+    client.ask(a_fetch("orders", 0), 10)
+    told_10 = client.take(FetchResponse).responses[0].partitions[0]
+    assert told_10.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_shows_no_more_than_it_knows_as_committed() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world.run(100)
+    world.cut(2)
+    ask(world[1].client(), b"b", acks=1)
+    world.run(10)
+
+    assert world[3].replica().opened().end_offset == 2
+    assert [record.value for record in records_of(read(world[3]))] == [b"a"]

@@ -76,8 +76,9 @@ class Cluster:
 
     def fence(self, number: int) -> None:
         """Fence a broker, however many decisions that takes."""
-        while isinstance(self.do(FenceBroker(BrokerId(number), self.epoch(number))), More):
-            pass
+        command = FenceBroker(BrokerId(number), self.epoch(number))
+        while isinstance(reply := self.do(command), More):
+            command = replace(command, since=reply)
 
     def create(self, name: str, *replicas: tuple[int, ...], **configs: str) -> Uuid:
         """Create a topic with a partition on each tuple of brokers; returns its id."""

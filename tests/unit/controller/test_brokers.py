@@ -11,9 +11,13 @@ from everlog.controller.brokers import (
     UnregisterBroker,
 )
 from everlog.controller.decisions import More
+from everlog.controller.fencing import fence
+from everlog.controller.partition_changes import CHANGES_PER_DECISION
+from everlog.controller.topics import CreateTopics, NewTopic
 from everlog.metadata.image import NO_LEADER, Endpoint
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import NO_UUID, BrokerId, Uuid
+from tests.unit.controller.builders import Machine, outcome, started
 from tests.unit.controller.clusters import Cluster, check_invariants, directory_of, epochs, shape
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
@@ -200,17 +204,55 @@ def test_fencing_moves_leaders_and_shrinks_the_isr_with_the_fence() -> None:
 
 def test_fencing_more_than_one_decision_may_change_goes_step_by_step_and_ends_with_the_fence() -> None:
     cluster = Cluster(3)
-    cluster.create("orders", *[(1, 2, 3)] * 5)
-    command = FenceBroker(ONE, cluster.epoch(1), limit=2)
+    cluster.create("orders", *[(2, 1, 3)] * 3)
+    cluster.create("payments", *[(1, 2, 3)] * 4)
+    command = FenceBroker(ONE, cluster.epoch(1), limit=3)
 
-    assert isinstance(cluster.do(command), More)
-    assert isinstance(cluster.do(command), More)
+    first = cluster.do(command)
+    assert first == More("payments", urgent=True), "what it leads comes first"
+    assert [cluster.partition("payments", number).leader for number in range(4)] == [2, 2, 2, 1]
+    second = cluster.do(replace(command, since=first))
+    assert second == More("orders")
+    assert {cluster.partition("payments", number).leader for number in range(4)} == {2}
+    third = cluster.do(replace(command, since=second))
+    assert third == More(), "the end is found by a walk from the beginning"
     assert not cluster.image.brokers[ONE].fenced
     check_invariants(cluster)
-    assert cluster.do(command) is None
+    # Meanwhile its old leader, which does not know yet, has taken it back.
+    cluster.put("orders", isr=(2, 1, 3))
+    assert cluster.do(replace(command, since=third)) is None
 
     assert cluster.image.brokers[ONE].fenced
-    assert {cluster.partition(number=number).isr for number in range(5)} == {(2, 3)}
+    assert {cluster.partition("orders", number).isr for number in range(3)} == {(2, 3)}
+    check_invariants(cluster)
+
+
+def test_a_walk_whose_topic_is_gone_begins_anew() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", *[(2, 1, 3)] * 3)
+    command = FenceBroker(ONE, cluster.epoch(1), limit=3)
+
+    assert cluster.do(replace(command, since=More("gone"))) == More()
+
+    assert {cluster.partition("orders", number).isr for number in range(3)} == {(2, 3)}
+
+
+def test_a_broker_is_fenced_in_as_many_decisions_as_it_takes() -> None:
+    machine = Machine()
+    controller = started(machine)
+    count = CHANGES_PER_DECISION + 1
+    outcome(machine, controller, CreateTopics((NewTopic("orders", count),)))
+    epoch = controller.image.brokers[ONE].epoch
+    replies: list[object] = []
+
+    fence(controller, ONE, epoch, replies.append)
+    machine.aside.run_all()
+
+    assert replies == [None]
+    assert controller.image.brokers[ONE].fenced
+    assert {partition.leader for partition in controller.image.topics["orders"].partitions} == {NO_LEADER}
+    fence(controller, ONE, epoch - 1, replies.append)
+    assert isinstance(replies[1], Refused)
 
 
 def test_fencing_twice_or_another_life_changes_nothing() -> None:

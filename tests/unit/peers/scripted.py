@@ -57,6 +57,11 @@ class ScriptedWorld:
         self.links: list[ScriptedLink] = []
         self.peers = Peers(self, self.clock, self.alarm, "node-1")
 
+    @property
+    def link(self) -> ScriptedLink:
+        """The newest connection."""
+        return self.links[-1]
+
     def connect(self, host: str, port: int, owner: LinkOwner) -> ScriptedLink:
         link = ScriptedLink(host, port, owner)
         self.links.append(link)

@@ -7,7 +7,7 @@ import pytest
 
 from everlog.model.errors import ErrorCode, ProtocolError
 from everlog.peers.address import Address, Unreachable
-from everlog.peers.peer import MAX_WAIT_MS, MAX_WAITING, Peer
+from everlog.peers.peer import GONE_WAITS_MS, MAX_WAIT_MS, MAX_WAITING, Peer
 from everlog.wire.api_keys import ApiKey
 from everlog.wire.codec import encode_request, encode_response
 from everlog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -392,6 +392,46 @@ class TestProbe:
         world.links[0].lose("x", refused=True)
         ask(peer, heard)
         assert len(world.links) == 2
+
+
+class TestFindingOutIfGone:
+    def test_a_refusal_says_it_at_once(self, world: ScriptedWorld, peer: Peer) -> None:
+        said: list[bool] = []
+        peer.find_out_if_gone(said.append)
+        world.links[0].lose("refused the connection", refused=True)
+        assert said == [True]
+        world.pass_time(5_000)
+        assert (said, len(world.links)) == ([True], 1)
+
+    def test_a_process_on_its_way_out_may_take_a_few_more(self, world: ScriptedWorld, peer: Peer) -> None:
+        said: list[bool] = []
+        peer.find_out_if_gone(said.append)
+        world.links[0].open()
+        world.pass_time(10)
+        world.links[1].lose("reset", refused=False)
+        assert said == []
+        world.pass_time(20)
+        world.links[2].lose("refused the connection", refused=True)
+        assert said == [True]
+
+    def test_one_that_stays_is_not_gone(self, world: ScriptedWorld, peer: Peer) -> None:
+        said: list[bool] = []
+        peer.find_out_if_gone(said.append)
+        for _ in range(len(GONE_WAITS_MS) + 1):
+            assert said == []
+            world.link.open()
+            world.pass_time(250)
+        assert said == [False]
+        world.pass_time(2_000)
+        assert (said, world.alarm.deadline) == ([False], None)
+
+    def test_nobody_is_told_after_the_close(self, world: ScriptedWorld, peer: Peer) -> None:
+        said: list[bool] = []
+        peer.find_out_if_gone(said.append)
+        world.links[0].open()
+        world.peers.close()
+        world.pass_time(1_000)
+        assert (said, len(world.links)) == ([], 1)
 
 
 class TestTheEnd:

@@ -9,8 +9,7 @@ from everlog.broker.direct_exchange import DirectExchange
 from everlog.broker.exchange import Exchange
 from everlog.broker.session import Session
 from everlog.controller import Controller
-from everlog.controller.brokers import FenceBroker
-from everlog.controller.decisions import More
+from everlog.controller.fencing import fence
 from everlog.controller.heartbeats import Heartbeats
 from everlog.metadata.image import BrokerImage, ClusterImage
 from everlog.model.errors import Refused, StorageError
@@ -122,15 +121,13 @@ class Desk:
             self._fence(broker.id, broker.epoch)
 
     def _fence(self, broker: BrokerId, epoch: int) -> None:
-        def done(reply: More | Refused | StorageError | None) -> None:
-            if isinstance(reply, More):
-                self._fence(broker, epoch)
-            elif reply is not None:
+        def done(reply: Refused | StorageError | None) -> None:
+            if reply is not None:
                 _log.info("broker %d is not fenced: %s", broker, reply)
             else:
                 self.heartbeats.forget(broker)
 
-        self.controller.submit(FenceBroker(broker, epoch), done)
+        fence(self.controller, broker, epoch, done)
 
     def _ring(self) -> None:
         deadline = self.heartbeats.deadline()

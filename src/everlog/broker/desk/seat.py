@@ -1,24 +1,13 @@
 """What the handlers of commands need of a desk."""
 
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from everlog.broker.exchange import Exchange
-from everlog.controller.controller import Done
-from everlog.controller.decisions import Command
+from everlog.controller.fencing import Decider
 from everlog.controller.heartbeats import Heartbeats
 from everlog.metadata.image import ClusterImage
 from everlog.model.ids import BrokerId
 from everlog.ports.clock import Clock
-
-R = TypeVar("R")
-
-
-class Decider(Protocol):
-    """Who decides on commands."""
-
-    def submit(self, command: Command[R], done: Done[R]) -> None:
-        """Decide on a command; `done` gets its reply once that is committed, or why there is none."""
-        ...
 
 
 class Seat(Protocol):

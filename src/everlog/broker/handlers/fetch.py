@@ -7,7 +7,7 @@ flexible and finds divergence, 13 names topics by id, 15 moves the replica id to
 The answer holds file ranges, not bytes: they go from the page cache to the socket.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
 from everlog.broker.fetch_sessions import FetchContext
@@ -15,6 +15,7 @@ from everlog.broker.handlers import replica_fetch
 from everlog.broker.leader_hints import elsewhere, endpoints
 from everlog.broker.leadership import check_leader_epoch, not_leader
 from everlog.broker.parked import ParkedFetch
+from everlog.broker.replica_selection import preferred_replica, selects_by_rack
 from everlog.broker.replicas import Replica
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
 from everlog.model.ids import Instant
@@ -26,6 +27,7 @@ from everlog.wire.hot.fetch import (
     Topic,
     write_fetch_answer,
 )
+from everlog.wire.hot.writing import NodeEndpoint
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
@@ -34,13 +36,6 @@ if TYPE_CHECKING:
 _FIRST_FROM_FOLLOWERS = 11
 """From here on a reader knows that a replica which follows may know less than the leader (KIP-392)."""
 _ASK_THE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-
-
-class _Wish(NamedTuple):
-    """What a reader wants of every partition."""
-
-    read_committed: bool
-    from_followers: bool
 
 
 class _Answer:
@@ -73,7 +68,7 @@ def handle(broker: "Broker", request: FetchData, exchange: Exchange) -> None:
     except Refused as refused:
         exchange.answer_parts(write_fetch_answer(version, exchange.correlation_id, refused.code, 0, []))
         return
-    answer = _read_all(broker, request, context, version)
+    answer = _read_all(broker, request, context, exchange)
     if (
         answer.must_go
         or answer.bytes_found >= request.min_bytes
@@ -102,7 +97,7 @@ def _park(
     def answer_now(in_any_case: bool) -> bool:
         if exchange.abandoned:
             return True
-        found = _read_all(broker, request, context, exchange.api_version)
+        found = _read_all(broker, request, context, exchange)
         if not (in_any_case or found.must_go or found.bytes_found >= request.min_bytes):
             return False
         _send(broker, exchange, context, found)
@@ -112,23 +107,53 @@ def _park(
     broker.parked.park(ParkedFetch(replicas, missing, Instant(now + request.max_wait_ms), answer_now))
 
 
-def _read_all(broker: "Broker", request: FetchData, context: FetchContext, version: int) -> _Answer:
+def _read_all(broker: "Broker", request: FetchData, context: FetchContext, exchange: Exchange) -> _Answer:
     answer = _Answer()
-    wish = _Wish(request.read_committed, version >= _FIRST_FROM_FOLLOWERS)
+    read_committed = request.read_committed
+    from_followers = exchange.api_version >= _FIRST_FROM_FOLLOWERS
+    by_rack = request.rack_id != "" and selects_by_rack(broker)
     room = min(request.max_bytes, broker.fetch_max_bytes)
     for wanted in context.partitions:
-        result = _read_one(broker, wanted, wish, room, answer.bytes_found == 0)
+        result = _in_rack(broker, wanted, request, exchange.listener_name) if by_rack else None
+        if result is None:
+            result = _read_one(broker, wanted, read_committed, from_followers, room, answer.bytes_found == 0)
         if result.records is not None:
             answer.bytes_found += result.records.length
             room -= result.records.length
-        elif result.error_code or result.diverging is not None:
+        elif result.error_code or result.diverging is not None or result.preferred >= 0:
             answer.must_go = True
         answer.add(wanted.topic, result)
     return answer
 
 
+def _in_rack(
+    broker: "Broker", wanted: FetchPartition, request: FetchData, listener_name: str
+) -> FetchResult | None:
+    """The name of a replica in the consumer's rack that has what it wants; None if it should read here."""
+    replica = broker.replicas.get(wanted.topic, wanted.partition)
+    if replica is None or wanted.leader_epoch not in (-1, replica.leader_epoch) or replica.leading is None:
+        return None
+    preferred = preferred_replica(broker, replica, wanted.fetch_offset, request.rack_id, listener_name)
+    if preferred is None:
+        return None
+    return FetchResult(
+        wanted.partition,
+        0,
+        replica.high_watermark,
+        replica.last_stable_offset,
+        replica.opened().start_offset,
+        [] if request.read_committed else None,
+        preferred=preferred,
+    )
+
+
 def _read_one(
-    broker: "Broker", wanted: FetchPartition, wish: _Wish, room: int, nothing_yet: bool
+    broker: "Broker",
+    wanted: FetchPartition,
+    read_committed: bool,
+    from_followers: bool,
+    room: int,
+    nothing_yet: bool,
 ) -> FetchResult:
     """Read one partition; whatever is wrong with it stays with it."""
     replica = broker.replicas.get(wanted.topic, wanted.partition)
@@ -136,7 +161,7 @@ def _read_one(
         code, leader = elsewhere(broker, wanted.topic, wanted.partition)
         return FetchResult(wanted.partition, code, leader=leader)
     try:
-        return _read_replica(replica, wanted, wish, room, nothing_yet)
+        return _read_replica(replica, wanted, read_committed, from_followers, room, nothing_yet)
     except Refused as refused:
         log = replica.log
         if refused.code in _ASK_THE_LEADER:
@@ -159,12 +184,16 @@ def _read_one(
 
 
 def _read_replica(
-    replica: Replica, wanted: FetchPartition, wish: _Wish, room: int, nothing_yet: bool
+    replica: Replica,
+    wanted: FetchPartition,
+    read_committed: bool,
+    from_followers: bool,
+    room: int,
+    nothing_yet: bool,
 ) -> FetchResult:
     check_leader_epoch(replica, wanted.leader_epoch)
     log = replica.log or replica.opened()
-    read_committed = wish.read_committed
-    if not replica.leads and not (wish.from_followers and replica.following is not None):
+    if not replica.leads and not (from_followers and replica.following is not None):
         raise not_leader(replica)
     offset = wanted.fetch_offset
     log_end = log.end_offset
@@ -211,10 +240,17 @@ def _send(broker: "Broker", exchange: Exchange, context: FetchContext, answer: _
                 told.append((topic, news))
         if context.incremental:
             topics = told
-    leaders = [result.leader[0] for _, results in topics for result in results if result.leader is not None]
-    known = endpoints(broker, exchange.listener_name, leaders) if leaders else ()
+    known = _endpoints(broker, exchange, topics) if answer.must_go else ()
     exchange.answer_parts(
         write_fetch_answer(
             exchange.api_version, exchange.correlation_id, 0, context.session_id, topics, known
         )
     )
+
+
+def _endpoints(
+    broker: "Broker", exchange: Exchange, topics: list[tuple[Topic, list[FetchResult]]]
+) -> list[NodeEndpoint]:
+    """Where the leaders are that the results name."""
+    leaders = [result.leader[0] for _, results in topics for result in results if result.leader is not None]
+    return endpoints(broker, exchange.listener_name, leaders)

@@ -6,6 +6,7 @@
 The batch is checked, stamped and appended as it came; it is never taken apart into records here.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from everlog.records.batch import (
     batch_at,
 )
 from everlog.wire.hot.produce import LeaderHint, ProduceData, ProduceResult, write_produce_answer
+from everlog.wire.hot.writing import NodeEndpoint
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
@@ -115,8 +117,10 @@ def _answer(broker: "Broker", exchange: Exchange, acks: int, results: _Results) 
         failed = any(result.error_code for _, topic_results in results for result in topic_results)
         exchange.answer_nothing(close=failed)
         return
-    leaders = [result.leader[0] for _, found in results for result in found if result.leader is not None]
-    known = endpoints(broker, exchange.listener_name, leaders) if leaders else ()
+    known: Sequence[NodeEndpoint] = ()
+    if len(results) != 1 or len(results[0][1]) != 1 or results[0][1][0].leader is not None:
+        leaders = [result.leader[0] for _, found in results for result in found if result.leader is not None]
+        known = endpoints(broker, exchange.listener_name, leaders) if leaders else ()
     exchange.answer_parts(
         (write_produce_answer(exchange.api_version, exchange.correlation_id, results, known),)
     )

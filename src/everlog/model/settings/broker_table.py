@@ -512,6 +512,13 @@ PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = _row(
 REPLICA_LAG_TIME_MAX_MS = _row(
     whole("replica.lag.time.max.ms", 30_000, "How long a follower may lag before it is out of sync.")
 )
+REPLICA_SELECTOR_CLASS = _row(
+    word_or_unset(
+        "replica.selector.class",
+        "Who consumers read from: org.apache.kafka.common.replica.RackAwareReplicaSelector sends them to "
+        "replicas in their racks; unset, the leader.",
+    )
+)
 REPLICA_FETCH_MAX_BYTES = _row(
     whole(
         "replica.fetch.max.bytes",

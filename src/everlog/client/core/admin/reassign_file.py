@@ -27,8 +27,7 @@ def read_plan(text: str) -> dict[TopicPartition, list[int]]:
     if not isinstance(partitions, list):
         raise ConfigError(f"partitions of the plan is {_kind(partitions)}, expected a list as in {_SHAPE}")
     wanted: dict[TopicPartition, list[int]] = {}
-    entries: list[Any] = partitions
-    for entry in entries:
+    for entry in cast(list[object], partitions):
         place, replicas = _read_partition(entry)
         if place in wanted:
             raise ConfigError(f"partition {place} stands twice in the plan, expected once")
@@ -47,14 +46,14 @@ def plan_shape(replicas: Mapping[TopicPartition, Sequence[int]]) -> dict[str, ob
     }
 
 
-def _read_partition(entry: Any) -> tuple[TopicPartition, list[int]]:
+def _read_partition(entry: object) -> tuple[TopicPartition, list[int]]:
     fields = cast(dict[str, Any], entry) if isinstance(entry, dict) else {}
     topic, partition, replicas = fields.get("topic"), fields.get("partition"), fields.get("replicas")
     if not isinstance(topic, str) or not _is_id(partition) or not isinstance(replicas, list):
         raise ConfigError(
             f"{json.dumps(entry)[:200]} cannot be read: expected an object with topic, partition and replicas"
         )
-    brokers: list[Any] = replicas
+    brokers = cast(list[object], replicas)
     if not all(_is_id(broker) for broker in brokers):
         raise ConfigError(
             f"replicas of {topic}-{partition} are {json.dumps(replicas)}, expected ids of brokers"
@@ -68,7 +67,7 @@ def _read_partition(entry: Any) -> tuple[TopicPartition, list[int]]:
     return TopicPartition(topic, cast(int, partition)), cast(list[int], brokers)
 
 
-def _is_id(value: Any) -> bool:
+def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
