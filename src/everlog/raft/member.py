@@ -295,6 +295,8 @@ class QuorumMember:
             self._fail(_BROKEN)
         if self._restart_at is not None and self._restart_at <= now:
             self._restart()
+        if self._core is None:
+            self._arm()  # The alarm has rung for somebody else and knows no other time any more.
         self._hand(events.Ticked())
 
     def resign(self) -> None:

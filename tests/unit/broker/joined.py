@@ -28,7 +28,8 @@ from everlog.node.node import Node
 from everlog.peers.address import Address
 from everlog.peers.peer import Peer
 from everlog.peers.peers import Peers
-from everlog.ports.links import Buffer, LinkOwner
+from everlog.ports.files import Buffer
+from everlog.ports.links import LinkOwner
 from everlog.sim.alarm import SimAlarm
 from everlog.sim.aside import SimAside
 from everlog.sim.chance import SimRandom
@@ -298,7 +299,9 @@ class JoinedCluster:
             host = self.hosts[number] = Host(self, number, _settings(number, count, overrides))
             endpoint = Endpoint("PLAINTEXT", f"broker-{number}", PORT, 0)
             directory = Uuid(number.to_bytes(16, "little"))
-            epoch = self.decide(RegisterBroker(BrokerId(number), directory, (endpoint,), (directory,)))
+            epoch = self.decide(
+                RegisterBroker(BrokerId(number), directory, (endpoint,), (directory,), f"rack-{number}")
+            )
             assert isinstance(epoch, int), epoch
             host.joined.replication.registered(epoch)
             self.decide(UnfenceBroker(BrokerId(number), epoch))
@@ -384,12 +387,18 @@ class JoinedCluster:
 
     def move(self, topic: str, leader: int, partition: int = 0, *, isr: Sequence[int] | None = None) -> None:
         """Give a partition another leader or the same in a new epoch, which followers find; -1 for none."""
-        known = self.partition(topic, partition)
-        topic_id = self.image.topics[topic].id
-        record = PartitionChangeRecord(partition_id=partition, topic_id=topic_id, leader=leader)
-        record.isr = list(known.isr if isr is None else isr)
-        self.write(record)
+        self.write(self.a_move(topic, leader, partition, isr=isr))
         self.pass_time(A_MOMENT_MS)
+
+    def a_move(
+        self, topic: str, leader: int, partition: int = 0, *, isr: Sequence[int] | None = None
+    ) -> PartitionChangeRecord:
+        """The record of such a move."""
+        record = PartitionChangeRecord(
+            partition_id=partition, topic_id=self.image.topics[topic].id, leader=leader
+        )
+        record.isr = list(self.partition(topic, partition).isr if isr is None else isr)
+        return record
 
     def fence(self, number: int) -> None:
         """Take a broker out."""

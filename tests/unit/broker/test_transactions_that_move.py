@@ -9,7 +9,9 @@ from everlog.coordinator.txn.markers import MarkerOutcome, TxnMarker
 from everlog.coordinator.txn.states import TxnState
 from everlog.metadata.image import TopicImage
 from everlog.model.errors import ErrorCode
+from everlog.model.ids import Offset
 from everlog.model.topics import TopicPartition
+from everlog.wire.apis import ApiKey
 from everlog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from everlog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from everlog.wire.messages.produce import ProduceResponse
@@ -26,7 +28,7 @@ from everlog.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from tests.unit.broker.group_calls import a_commit
+from tests.unit.broker.group_calls import a_commit, commit
 from tests.unit.broker.joined import Hop, JoinedCluster
 from tests.unit.broker.transactional import V1, V2, TxnProducer, committed, fetched_offset, only
 
@@ -258,6 +260,27 @@ def test_a_marker_goes_to_the_new_leader_when_the_one_that_was_asked_has_died() 
     assert state(cluster, 1) is TxnState.COMPLETE_COMMIT
 
 
+def test_a_marker_whose_answer_is_lost_with_its_broker_is_sent_again() -> None:
+    cluster = a_cluster()
+    producer = a_producer(cluster)
+    assert producer.written(b"a", 1) is NONE
+    cluster.holds = lambda hop: hop.key == ApiKey.WRITE_TXN_MARKERS
+    client = cluster[1].client()
+    client.ask(an_end(producer), 5)
+    cluster.settle()
+    assert client.take(EndTxnResponse).error_code == NONE
+
+    cluster.kill(2)
+    cluster.holds = lambda _hop: False
+    cluster.pass_time(10)
+    assert state(cluster, 1) is TxnState.PREPARE_COMMIT
+    cluster.move("orders", 3, 1, isr=[1, 3])
+    cluster.move(TXN_TOPIC, 1, isr=[1, 3])
+
+    assert seen(cluster, 1) == [b"a"]
+    assert state(cluster, 1) is TxnState.COMPLETE_COMMIT
+
+
 # --- coordinators that move
 
 
@@ -365,6 +388,40 @@ def test_a_marker_written_while_the_next_coordinator_reads_its_log_counts() -> N
     answer = client.take(WriteTxnMarkersResponse)
     assert answer.markers[0].topics[0].partitions[0].error_code == NONE
     assert fetched_offset(cluster[1]) == (NONE, 7)
+
+
+def test_a_marker_committed_before_the_next_coordinator_has_read_its_log_counts() -> None:
+    cluster = a_cluster(offsets_load_buffer_size="1")
+    producer = a_producer(cluster)
+    for offset in range(40):
+        assert commit(cluster[2], a_commit("g", "orders", (1, offset))) == [NONE]
+    assert producer.offset_committed(7) is NONE
+    # What the only one in sync has is committed at once, and a log is read so many batches at a time.
+    cluster.write(cluster.a_move(OFFSETS_TOPIC, 1, isr=[1]))
+    groups = cluster[1].broker.coordinators.groups
+    assert groups.load_some(), "it is not read in one go"
+
+    marker = a_wire_marker(producer.stamp._replace(epoch=producer.stamp.epoch + 1))
+    answers = cluster[1].client()
+    answers.ask(marker, 2)
+    answer = answers.take(WriteTxnMarkersResponse)
+    assert answer.markers[0].topics[0].partitions[0].error_code == NONE
+    assert groups.unready is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.settle()
+
+    assert fetched_offset(cluster[1]) == (NONE, 7)
+
+
+def test_a_marker_that_was_read_with_the_log_does_not_end_what_came_after_it() -> None:
+    cluster = a_cluster()
+    producer = a_producer(cluster)
+    assert producer.offset_committed(7) is NONE
+    cluster.move(OFFSETS_TOPIC, 1)
+    groups = cluster[1].broker.coordinators.groups
+
+    groups.end_transaction(0, producer.stamp, commit=True, offset=Offset(0))
+
+    assert fetched_offset(cluster[1]) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
 
 
 def a_wire_marker(

@@ -9,7 +9,7 @@ import pytest
 
 from everlog.controller.metadata_log import MetadataLog, quorum_timing, static_voters
 from everlog.model.errors import ErrorCode, StorageError
-from everlog.model.ids import Instant, Offset
+from everlog.model.ids import NO_UUID, Instant, Offset, Uuid
 from everlog.peers.address import Address
 from everlog.raft.member import RETRY_MS, MemberWorld, QuorumMember
 from everlog.raft.messages import Answer, Fetch, FetchReply, ReplicaKey, Request, Vote, VoteReply
@@ -239,6 +239,24 @@ def test_a_disk_that_goes_on_failing_is_tried_again_after_a_while() -> None:
     assert heard.words.count("stood down") == 1
 
 
+def test_the_time_to_try_again_is_not_lost_when_the_alarm_rings_for_others() -> None:
+    machine, alarm = Machine(), SimAlarm()
+    log = MetadataLog(machine.open_log(), machine.open_log, machine.aside, machine.clock)
+    world = MemberWorld(machine.aside, machine.clock, alarm, machine.random)
+    member = QuorumMember(ME, VoterSet([ME]), log, QuorumStore(machine.files, "logs"), world)
+    member.start()
+    machine.aside.run_all()
+    machine.files.faults = [Fault(Kind.SYNC, errno.EIO)]
+    member.propose([b"one"])
+    machine.aside.run_all()
+    assert alarm.deadline == machine.clock.now() + RETRY_MS
+
+    alarm.deadline = None
+    member.tick(Instant(machine.clock.now() + 1))
+
+    assert alarm.deadline == machine.clock.now() + RETRY_MS
+
+
 def test_a_first_sync_that_fails_costs_nothing_of_what_an_earlier_run_promised() -> None:
     machine = Machine()
     member, _ = leading(machine)
@@ -391,7 +409,7 @@ class Wires:
         if not self.waiting:
             return False
         asker, node, request, done = self.waiting.pop(0)
-        member = self.members.get(node)
+        member = self.members.get(node if node >= 0 else -1 - node)  # -2 stands for node 1.
         if member is None or asker.number not in self.members or self.ends[asker.number] is not asker:
             done(None)
         else:
@@ -416,6 +434,10 @@ class Wire:
         self.wires.waiting.append((self, node, request, done))
 
 
+def directory_of(number: int) -> Uuid:
+    return Uuid(bytes([number]) * 16)
+
+
 @dataclass
 class Trio:
     """Three members on three machines."""
@@ -427,23 +449,27 @@ class Trio:
     heard: dict[int, Heard] = field(default_factory=dict[int, Heard])
     wires: Wires = field(default_factory=Wires)
     with_snapshots: bool = False
+    with_directories: bool = False
+    static: tuple[int, ...] = (1, 2, 3)
 
-    def start(self, number: int) -> QuorumMember:
+    def start(self, number: int, bootstrap: tuple[int, ...] = ()) -> QuorumMember:
         machine = self.machines[number]
         opened = machine.open_log()
         snapshots = SnapshotFiles(machine.files, PATH) if self.with_snapshots else None
         log = MetadataLog(opened, machine.open_log, machine.aside, machine.clock, snapshots)
-        addresses = {one: Address("127.0.0.1", 9000 + one) for one in self.machines}
-        voters = VoterSet([ReplicaKey(one) for one in self.machines], addresses)
+        static = () if bootstrap else self.static
+        addresses = {one: Address("127.0.0.1", 9000 + one) for one in static}
+        voters = VoterSet([ReplicaKey(one) for one in static], addresses)
         world = MemberWorld(machine.aside, machine.clock, SimAlarm(), machine.random)
         wire = Wire(self.wires, number)
         member = QuorumMember(
-            ReplicaKey(number),
+            ReplicaKey(number, directory_of(number) if self.with_directories else NO_UUID),
             voters,
             log,
             QuorumStore(machine.files, "logs"),
             world,
             wire,
+            bootstrap=bootstrap,
         )
         self.wires.ends[number] = wire
         self.logs[number] = log
