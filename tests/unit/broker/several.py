@@ -94,8 +94,8 @@ class Line:
         self._session: Session | None = None
         self._asked: deque[Callable[[object], None]] = deque()
         self.requests: deque[bytes] = deque()
-        self.held: deque[bytes] | None = None
-        """Answers that are kept from arriving, while they are."""
+        self.holds_answers = False
+        """Whether answers are kept from arriving."""
 
     def ask_frame(self, pieces: Sequence[bytes], timeout_ms: int, done: Callable[[object], None]) -> None:
         self._asked.append(done)
@@ -126,9 +126,7 @@ class Line:
             self._session.receive(memoryview(frame)[4:])
             host.broker.settle()
             return True
-        if self.held is not None:
-            return False
-        if self._outlet.frames:
+        if self._outlet.frames and not self.holds_answers:
             answer = memoryview(bytearray(self._outlet.frames.popleft()))[4:]
             self._asked.popleft()(answer)
             return True
@@ -223,6 +221,8 @@ class SeveralBrokers:
         self.cuts: set[tuple[int, int]] = set()
         self.proposals: list[tuple[int, AlterPartitionRequest, Callable[[Message | Refused], None]]] = []
         self.hold_proposals = False
+        self.slow_disks: set[int] = set()
+        """Brokers whose syncs do not end."""
         self._lines: dict[tuple[int, int], Line] = {}
         settings = {key.replace("_", "."): value for key, value in overrides.items()}
         self.hosts: dict[int, Host] = {}
@@ -337,7 +337,7 @@ class SeveralBrokers:
         for _ in range(10_000):
             moved = sum(line.step() for line in list(self._lines.values())) > 0
             for host in self.hosts.values():
-                if host.is_up and host.aside.waiting:
+                if host.is_up and host.aside.waiting and host.number not in self.slow_disks:
                     host.aside.run_all()
                     moved = True
                 if host.is_up and (host.alarm.deadline or self.clock.now() + 1) <= self.clock.now():

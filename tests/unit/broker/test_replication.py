@@ -1,7 +1,13 @@
 """Partitions with several replicas, in brokers that talk to each other in frames (R1-R7)."""
 
+import pytest
+
+from everlog.log.partition import Origin
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Offset
+from everlog.records.batch import batch_at
+from everlog.records.builder import NewRecord, build_batch
+from everlog.records.control import ControlType, Producer, build_marker
 from everlog.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -9,6 +15,18 @@ from everlog.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from everlog.wire.messages.fetch import FetchResponse, PartitionData
+from everlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from everlog.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from everlog.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 from tests.unit.broker.several import Host, SeveralBrokers
 from tests.unit.broker.simulated import Client, a_batch, a_fetch, a_produce, records_of
@@ -386,18 +404,172 @@ def test_only_brokers_of_the_cluster_fetch_as_replicas() -> None:
     assert found.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_a_topic_that_asks_for_syncs_commits_what_is_synced_everywhere() -> None:
+@pytest.mark.parametrize("slow", [1, 2, 3])
+def test_a_topic_that_asks_for_syncs_commits_what_all_in_sync_have_synced(slow: int) -> None:
     world = three(flush_messages="1")
-    synced: list[int] = []
-    for host in world.hosts.values():
-        log = host.replica().opened()
-        assert log.recovery_point == 0
-        synced.append(log.recovery_point)
+    world.slow_disks = {slow}
+    client = world[1].client()
+    ask(client, b"a")
 
-    answer = produce(world, world[1], b"a")
+    world.run(100)
 
-    assert answer.error_code == 0
+    assert [values(world[one]) for one in (1, 2, 3)] == [[b"a"]] * 3
+    assert not client.frames
+    world.slow_disks.clear()
+    world.run(100)
+    assert told(client).error_code == 0
     assert [host.replica().opened().recovery_point for host in world.hosts.values()] == [1, 1, 1]
+
+
+def test_an_answer_of_an_earlier_epoch_is_dropped() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    line = world.line(3, 1)
+    line.holds_answers = True
+    ask(world[1].client(), b"of epoch 0", acks=1)
+    world.run(10)
+    # Broker 2 cuts what broker 1 has just sent, and leads; then broker 1 leads again with what is left.
+    world.change(leader=2, isr=(1, 2, 3))
+    world[1].replica().opened().truncate_to(Offset(1))
+    world.change(leader=1, isr=(1, 2, 3))
+    ask(world[1].client(), b"of epoch 2", acks=1)
+    world.run(10)
+
+    line.holds_answers = False
+    world.run(1000)
+
+    assert values(world[3]) == values(world[1]) == [b"a", b"of epoch 2"]
+
+
+def test_a_follower_of_another_epoch_is_fenced() -> None:
+    world = three()
+    world.change(leader=1, tell=(1, 2))  # Broker 3 has not heard that there is a new epoch.
+    client = world[1].client()
+    ask(client, b"a")
+    world.run(100)
+    assert not client.frames
+    assert values(world[3]) == []
+
+    world.tell(3)
+    world.run(100)
+
+    assert told(client).error_code == 0
+
+
+def test_a_new_leader_does_not_say_what_is_committed_before_it_knows() -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    world.cut(2)
+    ask(world[1].client(), b"b", acks=1)
+    world.run(10)
+    world.cut(1)
+    world.change(leader=3, isr=(2, 3), tell=(2, 3))
+    request = ListOffsetsRequest(
+        topics=[
+            ListOffsetsTopic(
+                name="orders", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)]
+            )
+        ]
+    )
+    client = world[3].client()
+
+    client.ask(request, 5)
+    early = client.take(ListOffsetsResponse).topics[0].partitions[0]
+    client.ask(request, 4)
+    for_old_clients = client.take(ListOffsetsResponse).topics[0].partitions[0]
+    world.cuts.clear()
+    world.run(1000)
+    client.ask(request, 5)
+    then = client.take(ListOffsetsResponse).topics[0].partitions[0]
+
+    assert early.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert for_old_clients.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert (then.error_code, then.offset) == (0, 2)
+
+
+def test_only_the_leader_says_where_offsets_and_epochs_are() -> None:
+    world = three()
+    client = world[2].client()
+    wanted = ListOffsetsPartition(partition_index=0, timestamp=-2)
+    client.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="orders", partitions=[wanted])]), 5)
+    listed = client.take(ListOffsetsResponse).topics[0].partitions[0]
+    epoch = OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    client.ask(
+        OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="orders", partitions=[epoch])]), 4
+    )
+    found = client.take(OffsetForLeaderEpochResponse).topics[0].partitions[0]
+
+    assert listed.error_code == found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_nothing_is_committed_while_too_few_are_in_sync() -> None:
+    world = three()
+    world.cut(2)
+    world.cut(3)
+    world.change(isr=(1,))
+    ask(world[1].client(), b"a", acks=1)
+    world.run(100)
+
+    assert world[1].replica().high_watermark == 0
+
+
+def test_a_replica_that_moves_in_catches_up_and_joins() -> None:
+    world = SeveralBrokers()
+    world.create_topic("orders", (1,))
+    for one in range(3):
+        produce(world, world[1], b"%d" % one)
+    assert world[1].replica().sole
+
+    world.change(replicas=(1, 2), adding=(2,))
+    world.run(1000)
+    assert world.partition().isr == (1, 2)
+    assert values(world[2]) == [b"0", b"1", b"2"]
+    world.change(replicas=(2,), isr=(2,), leader=2)
+    answer = produce(world, world[2], b"3")
+
+    assert (answer.error_code, answer.base_offset) == (0, 3)
+    assert world[2].replica().sole
+    assert world[1].broker.replicas.get("orders", 0) is None
+
+
+def test_a_follower_takes_in_transactions_as_its_leader_does() -> None:
+    world = three()
+    log = world[1].replica().opened()
+    for producer, commit in ((7, True), (8, False)):
+        raw = build_batch(
+            [NewRecord(b"k", b"%d" % producer, (), 1)],
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        append(world, raw)
+        kind = ControlType.COMMIT if commit else ControlType.ABORT
+        append(world, build_marker(kind, Producer(producer, 0), coordinator_epoch=1, timestamp=1))
+    append(
+        world,
+        build_batch(
+            [NewRecord(b"k", b"open", (), 1)],
+            producer_id=9,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        ),
+    )
+    world.run(100)
+
+    theirs = world[2].replica().opened()
+    assert theirs.aborted_between(Offset(0), Offset(9)) == log.aborted_between(Offset(0), Offset(9)) != []
+    assert world[2].replica().last_stable_offset == world[1].replica().last_stable_offset == 4
+    assert theirs.producers.first_unstable_offset == 4
+
+
+def append(world: SeveralBrokers, raw: bytearray) -> None:
+    """Append a batch on broker 1 as a coordinator does."""
+    replica = world[1].replica()
+    batch = batch_at(raw)
+    replica.opened().append(batch, replica.leader_epoch, world.clock.wall(), Origin.COORDINATOR)
+    world[1].broker.replication.appended(replica, batch.size)
 
 
 def test_deleted_records_are_gone_once_all_that_are_alive_have_let_go_of_them() -> None:
