@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bench.brokers import EVERLOG, KAFKA
+from bench.cluster.metrics import METRICS as CLUSTER_METRICS
 from bench.machine import QUIET_CORES
 from bench.metrics import Goal, Metric, Verdict
 from bench.samples import Results, Spread
@@ -32,7 +33,7 @@ class Row:
 
 def rows(results: Results) -> list[Row]:
     """The rows of all metrics that have at least one sample."""
-    found = [_row(metric, results) for metric in METRICS]
+    found = [_row(metric, results) for metric in (*METRICS, *CLUSTER_METRICS)]
     return [row for row in found if row.everlog or row.kafka]
 
 

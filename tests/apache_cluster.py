@@ -36,11 +36,13 @@ class ApacheCluster:
         overrides: Mapping[str, str] = SETTINGS,
         heap: str = "384M",
         disks: int = 1,
+        flags: Sequence[str] | None = None,
     ) -> None:
+        """`flags` are Java's; without them a JVM that starts quickly and needs little."""
         self._directory = directory
         self._racks = dict(enumerate(racks, start=1))
         self._overrides = dict(overrides)
-        self._heap = heap
+        self._flags = flags or [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         self._disks = disks
         self._ports = {node: brokers.free_port() for node in self._racks}
         self._voter_directories = {node: _an_id() for node in self._racks}
@@ -50,6 +52,10 @@ class ApacheCluster:
     def bootstrap(self) -> str:
         """Where clients find the cluster."""
         return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+
+    def port(self, node: int) -> int:
+        """Where clients find a broker."""
+        return self._ports[node]
 
     def directories(self, node: int) -> list[Path]:
         """Where a broker keeps its logs."""
@@ -71,9 +77,7 @@ class ApacheCluster:
             self.processes[node] = subprocess.Popen(
                 [
                     "java",
-                    f"-Xmx{self._heap}",
-                    "-XX:+UseSerialGC",
-                    "-XX:TieredStopAtLevel=1",
+                    *self._flags,
                     apache_kafka.logging_flag(),
                     "-cp",
                     jars,

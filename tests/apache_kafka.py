@@ -172,6 +172,11 @@ def _output_of(directory: Path) -> Path:
     return directory.with_name(directory.name + ".out")
 
 
+def default_flags() -> list[str]:
+    """Java's flags as Kafka's own start script has them."""
+    return [*_HEAP, *_COLLECTOR]
+
+
 def logging_flag() -> str:
     """What makes Kafka write its log as `wait_ready` reads it."""
     return f"-Dlog4j2.configurationFile={WORK / f'apache-kafka-{VERSION}' / 'log4j2.properties'}"

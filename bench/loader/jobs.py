@@ -9,8 +9,8 @@ from typing import Any
 class ProduceJob:
     """Send the same batches over and over, `depth` requests in flight on each connection.
 
-    Partitions are taken in turn. The job ends after `max_bytes` of batches or `max_s`, whichever comes
-    first, and with all acknowledgements in.
+    Partitions are taken in turn, from `first_partition` on. The job ends after `max_bytes` of batches or
+    `max_s`, whichever comes first, and with all acknowledgements in.
     """
 
     port: int
@@ -21,6 +21,7 @@ class ProduceJob:
     depth: int
     max_bytes: int
     max_s: float
+    first_partition: int = 0
 
 
 @dataclass(frozen=True, slots=True)

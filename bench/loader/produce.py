@@ -17,7 +17,9 @@ class _Ring:
     def __init__(self, job: ProduceJob, turn: int) -> None:
         batch = batch_of_size(job.batch_bytes)[0] if job.batch_bytes else batch_of(1)
         self.batch_bytes = len(batch)
-        partitions = [(turn + index) % job.partitions for index in range(job.partitions)]
+        partitions = [
+            job.first_partition + (turn + index) % job.partitions for index in range(job.partitions)
+        ]
         one_round = [produce_frame(job.topic, partition, batch) for partition in partitions]
         self.frame_bytes = len(one_round[0])
         self.frames = len(one_round)
