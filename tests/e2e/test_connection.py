@@ -58,7 +58,7 @@ async def serving(answer: Answer = echo, limits: Limits = Limits()) -> AsyncGene
         settle=lambda: None,
     )
     port = await server.listen("PLAINTEXT", "127.0.0.1", 0)
-    await server.serve()
+    await server.serve(["PLAINTEXT"])
     try:
         yield server, port
     finally:

@@ -5,21 +5,24 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from everlog.broker import dispatch
+from everlog.broker.broker_peers import BrokerPeers
 from everlog.broker.cleaner import Cleaner
 from everlog.broker.coordinators import Coordinators
 from everlog.broker.exchange import Exchange
 from everlog.broker.fetch_sessions import FetchSessions
 from everlog.broker.group_commit import GroupCommit
 from everlog.broker.housekeeping import Housekeeping
+from everlog.broker.membership import Membership, NodeWorld
 from everlog.broker.parked import ParkingLot
 from everlog.broker.producer_id_blocks import producer_id_blocks
 from everlog.broker.replicas import Replica, Replicas
 from everlog.broker.replication import Replication
+from everlog.broker.session import Session
 from everlog.broker.topic_settings import min_insync_replicas, topic_log_settings
-from everlog.controller import Controller
 from everlog.controller.producer_ids import ProducerIdPool
 from everlog.log.directory import LogDirectory
 from everlog.log.partition import PartitionLog
+from everlog.metadata.delta import Changes
 from everlog.metadata.image import (
     ALL_BROKERS,
     BrokerImage,
@@ -32,11 +35,6 @@ from everlog.model.errors import CorruptDataError
 from everlog.model.ids import BrokerId, Instant
 from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
-from everlog.ports.alarm import Alarm
-from everlog.ports.aside import Aside
-from everlog.ports.clock import Clock
-from everlog.ports.files import Files
-from everlog.ports.random import Random
 
 _log = logging.getLogger(__name__)
 
@@ -47,30 +45,35 @@ class Broker:
     def __init__(
         self,
         settings: BrokerSettings,
-        cluster_id: str,
-        controller: Controller,
-        files: Files,
+        member: Membership,
         directories: list[LogDirectory],
-        clock: Clock,
-        random: Random,
-        aside: Aside,
-        alarm: Alarm,
+        world: NodeWorld,
     ) -> None:
+        clock, random, alarm, aside = world.clock, world.random, world.alarm, world.aside
         self.static_settings = settings
         self.settings = settings
         """What the node was told, with what was changed while it runs."""
         self.on_settings_changed: Callable[[BrokerSettings], None] = lambda _settings: None
         """Told when `settings` has changed, so that whoever holds connections can follow."""
         self.node_id: BrokerId = settings.node_id
-        self.cluster_id = cluster_id
-        self.controller = controller
+        self.cluster_id = member.cluster_id
+        self.epoch = member.epoch
+        """The broker epoch of this life: fetches and proposals of an earlier one count for nothing."""
+        self.channel = member.channel
+        """The way to the active controller."""
+        self.desk = member.desk
+        """The controller of the same node, if it has one."""
+        self._others = BrokerPeers(member.peers, settings.inter_broker_listener)
+        self._others.image_changed(member.image)
+        self.peer = self._others.peer
+        """Finds another broker by its number."""
         self.clock = clock
         self.random = random
         self.alarm = alarm
         self.dispatch: Callable[[int, Exchange, memoryview, int], None] = partial(dispatch.dispatch, self)
         """Hands one request to its handler; ProtocolError if it cannot be read or is not served."""
         self.advertised: Mapping[int, tuple[int, int]] = dispatch.ADVERTISED
-        self.image: ClusterImage = controller.image
+        self.image: ClusterImage = member.image
         """The cluster as far as it is committed."""
         self.replicas = Replicas()
         self.parked = ParkingLot(alarm)
@@ -80,7 +83,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(settings[keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], random)
         self.fetch_max_bytes = settings[keys.FETCH_MAX_BYTES]
         self.producer_ids = ProducerIdPool(producer_id_blocks(self))
-        self.files = files
+        self.files = world.files
         self.directories = directories
         self.housekeeping = Housekeeping(self, aside)
         self.cleaner = Cleaner(self, aside)
@@ -94,7 +97,6 @@ class Broker:
         self.coordinators = Coordinators(self)
         """The groups and transactions that this broker coordinates."""
         self.coordinators.start()
-        controller.subscribe(self._image_changed)
 
     # --- requests
 
@@ -102,6 +104,9 @@ class Broker:
         """Where clients of a listener reach a broker; no host and port -1 if it has no such listener."""
         endpoint = broker.endpoint(listener_name)
         return ("", -1) if endpoint is None else (endpoint.host, endpoint.port)
+
+    def session_closed(self, session: Session) -> None:
+        """A connection has gone."""
 
     # --- time
 
@@ -147,9 +152,11 @@ class Broker:
 
     # --- metadata
 
-    def _image_changed(self, image: ClusterImage) -> None:
-        changes = self.controller.changes
+    def image_changed(self, image: ClusterImage, changes: Changes) -> None:
+        """Follow the cluster, as it is committed now."""
         self.image = image
+        if changes.brokers:
+            self._others.image_changed(image)
         if changes.configs:
             self._reconfigure(changes.configs)
         for topic in changes.deleted:

@@ -198,14 +198,14 @@ class ControllerChannel:
     def ask(
         self, request: Message, version: int, done: Callable[[Message | Refused], None], timeout_ms: int
     ) -> None:
-        """Ask the active controller; `done` gets its response, or Refused, later and once."""
+        """Ask the active controller; `done` gets its response, or Refused, now or later, once."""
         self.run(_Ask(request, version, done), timeout_ms)
 
     def run(self, errand: Errand, timeout_ms: int) -> None:
-        """Have an errand done; it ends once, after this has returned."""
+        """Have an errand done; it ends once, which may be at once where this node's controller is active."""
         trip = _Trip(errand, Instant(self._clock.now() + timeout_ms), timeout_ms)
         self._trips[trip] = None
-        self._peers.soon(lambda: self._attempt(trip) if trip.attempt == 0 else None)
+        self._attempt(trip)
 
     @property
     def under_way(self) -> int:

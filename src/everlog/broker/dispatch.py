@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+from everlog.broker.desk.dispatch import COMMANDS
 from everlog.broker.exchange import Exchange
 from everlog.broker.handlers import fetch, produce
 from everlog.model.errors import ProtocolError
@@ -43,8 +44,6 @@ _MODULES: dict[int, str] = {
     ApiKey.DESCRIBE_GROUPS: "describe_groups",
     ApiKey.LIST_GROUPS: "list_groups",
     ApiKey.API_VERSIONS: "api_versions",
-    ApiKey.CREATE_TOPICS: "create_topics",
-    ApiKey.DELETE_TOPICS: "delete_topics",
     ApiKey.DELETE_RECORDS: "delete_records",
     ApiKey.INIT_PRODUCER_ID: "init_producer_id",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
@@ -54,10 +53,7 @@ _MODULES: dict[int, str] = {
     ApiKey.WRITE_TXN_MARKERS: "write_txn_markers",
     ApiKey.TXN_OFFSET_COMMIT: "txn_offset_commit",
     ApiKey.DESCRIBE_CONFIGS: "describe_configs",
-    ApiKey.ALTER_CONFIGS: "alter_configs",
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
     ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
-    ApiKey.CREATE_PARTITIONS: "create_partitions",
     ApiKey.DELETE_GROUPS: "delete_groups",
     ApiKey.OFFSET_DELETE: "offset_delete",
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
@@ -72,7 +68,8 @@ _MODULES: dict[int, str] = {
 _handlers: dict[int, Handler] = {}
 
 SERVED: dict[int, tuple[int, int]] = {
-    int(key): (APIS[key].min_version, APIS[key].max_version) for key in (_PRODUCE, _FETCH, *_MODULES)
+    int(key): (APIS[key].min_version, APIS[key].max_version)
+    for key in (_PRODUCE, _FETCH, *_MODULES, *COMMANDS)
 }
 """API key to the versions that are served."""
 
@@ -101,6 +98,11 @@ def dispatch(
         if version >= _FETCH_FLEXIBLE:
             at = _after_tags(frame, at)
         fetch.handle(broker, hot_fetch.read_fetch(frame, at, version), exchange)
+    elif api_key in COMMANDS:
+        # Most starts come to serve before anybody commands something.
+        from everlog.broker.forwarding import forward
+
+        forward(broker, api_key, exchange, frame)
     else:
         header = read_request_header(frame)
         exchange.client_id = header.client_id

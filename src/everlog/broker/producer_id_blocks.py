@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from everlog.broker.neighbours import channel, told_code
-from everlog.controller.producer_ids import Allocate, AllocateProducerIds, ProducerIdBlock
+from everlog.broker.neighbours import told_code
+from everlog.controller.producer_ids import Allocate, ProducerIdBlock
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import ProducerId
 from everlog.wire.message import Message
@@ -29,17 +29,13 @@ def producer_id_blocks(broker: "Broker") -> Allocate:
     def allocate(given: Given) -> None:
         known = broker.image.brokers.get(broker.node_id)
         epoch = -1 if known is None else known.epoch
-        way = channel(broker)
-        if way is None:
-            broker.controller.submit(AllocateProducerIds(broker.node_id, epoch), given)
-            return
 
         def answered(answer: Message | Refused) -> None:
             given(_block(answer))
             broker.settle()  # A transaction that waited for its id has written something.
 
         request = AllocateProducerIdsRequest(broker_id=broker.node_id, broker_epoch=epoch)
-        way.ask(request, _VERSION, answered, TIMEOUT_MS)
+        broker.channel.ask(request, _VERSION, answered, TIMEOUT_MS)
 
     return allocate
 

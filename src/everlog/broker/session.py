@@ -37,13 +37,27 @@ class Outlet(Protocol):
         ...
 
 
+class Service(Protocol):
+    """Who answers the requests of a connection: a broker, or a controller's desk."""
+
+    def dispatch(self, api_key: int, exchange: Exchange, frame: memoryview, after_client_id: int) -> None:
+        """Hand one request to its handler; ProtocolError if it cannot be read or is not served."""
+        ...
+
+    def session_closed(self, session: "Session") -> None:
+        """Take note that a connection has gone."""
+        ...
+
+
 class Session:
     """One connection: reads request headers, hands bodies to handlers, keeps the answers in order."""
 
     __slots__ = (
         "_broker",
+        "_dispatch",
         "_max_waiting",
         "_outlet",
+        "_service",
         "_waiting",
         "listener_name",
         "number",
@@ -52,9 +66,20 @@ class Session:
     )
 
     def __init__(
-        self, broker: "Broker", outlet: Outlet, listener_name: str, peer_host: str, max_waiting: int
+        self,
+        service: Service,
+        outlet: Outlet,
+        listener_name: str,
+        peer_host: str,
+        max_waiting: int,
+        broker: "Broker | None" = None,
     ) -> None:
-        """Take on a connection of which `max_waiting` requests may wait before we stop reading from it."""
+        """Take on a connection of which `max_waiting` requests may wait before we stop reading from it.
+
+        With a `broker` its produce requests may come as runs.
+        """
+        self._service = service
+        self._dispatch = service.dispatch
         self._broker = broker
         self._max_waiting = max_waiting
         self._outlet = outlet
@@ -77,7 +102,7 @@ class Session:
         exchange = Exchange(self, version, correlation_id)
         waiting = self._waiting
         waiting.append(exchange)
-        self._broker.dispatch(api_key, exchange, frame, _HEADER_BYTES + max(client_id_bytes, 0))
+        self._dispatch(api_key, exchange, frame, _HEADER_BYTES + max(client_id_bytes, 0))
         if len(waiting) >= self._max_waiting:
             self._outlet.pause("waiting")
 
@@ -86,8 +111,9 @@ class Session:
 
         Nothing was taken if that is `at`: then `receive` is right for the request there.
         """
-        run = read_run(data, at, end)
-        if run is None or not take_run(self._broker, self, data, at, run):
+        broker = self._broker
+        run = None if broker is None else read_run(data, at, end)
+        if broker is None or run is None or not take_run(broker, self, data, at, run):
             return at
         return run[0]
 
@@ -113,6 +139,7 @@ class Session:
         """The connection has gone; answers to what it asked are dropped when they come."""
         self.open = False
         self._waiting.clear()
+        self._service.session_closed(self)
 
     def close(self) -> None:
         """End the connection, as is due to whoever broke the protocol or wants no answer to an error."""

@@ -7,10 +7,10 @@ is answered then can name its leaders.
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from everlog.broker.neighbours import Channel, channel, told_code
+from everlog.broker.neighbours import told_code
 from everlog.controller.decisions import Refusal
-from everlog.controller.topics import CreateTopics, NewTopic, TopicCreated
-from everlog.model.errors import ErrorCode, Refused, StorageError
+from everlog.controller.topics import NewTopic
+from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Instant
 from everlog.wire.message import Message
 from everlog.wire.messages.create_topics import (
@@ -56,11 +56,21 @@ class TopicMaker:
 
         One that somebody else has made meanwhile is as good.
         """
-        way = channel(self._broker)
-        if way is None:
-            self._make_here(topics, done)
-        else:
-            self._make_through(way, topics, done)
+        names = [topic.name for topic in topics]
+        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics], timeout_ms=TIMEOUT_MS)
+
+        def made(answer: Message | Refused) -> None:
+            if isinstance(answer, Refused):
+                done(dict.fromkeys(names, Refusal.of(answer)))
+                return
+            assert isinstance(answer, CreateTopicsResponse), answer
+            told = {
+                topic.name: Refusal(told_code(topic.error_code), topic.error_message or "")
+                for topic in answer.topics
+            }
+            self._await_image({name: _outcome(name, told.get(name)) for name in names}, done)
+
+        self._broker.channel.ask(request, _VERSION, made, TIMEOUT_MS)
 
     def image_changed(self) -> None:
         """Tell those whose topics are all there."""
@@ -81,32 +91,6 @@ class TopicMaker:
                 self._tell(unheard)
             else:
                 self._broker.alarm.ring_by(unheard.deadline)
-
-    def _make_here(self, topics: Sequence[NewTopic], done: Done) -> None:
-        def made(reply: dict[str, TopicCreated | Refusal] | Refused | StorageError) -> None:
-            if isinstance(reply, Refused | StorageError):
-                done(dict.fromkeys((topic.name for topic in topics), Refusal.of(reply)))
-                return
-            done({name: one if isinstance(one, Refusal) else None for name, one in reply.items()})
-
-        self._broker.controller.submit(CreateTopics(tuple(topics)), made)
-
-    def _make_through(self, way: Channel, topics: Sequence[NewTopic], done: Done) -> None:
-        names = [topic.name for topic in topics]
-        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics], timeout_ms=TIMEOUT_MS)
-
-        def made(answer: Message | Refused) -> None:
-            if isinstance(answer, Refused):
-                done(dict.fromkeys(names, Refusal.of(answer)))
-                return
-            assert isinstance(answer, CreateTopicsResponse), answer
-            told = {
-                topic.name: Refusal(told_code(topic.error_code), topic.error_message or "")
-                for topic in answer.topics
-            }
-            self._await_image({name: _outcome(name, told.get(name)) for name in names}, done)
-
-        way.ask(request, _VERSION, made, TIMEOUT_MS)
 
     def _await_image(self, outcomes: Outcomes, done: Done) -> None:
         known = self._broker.image.topics

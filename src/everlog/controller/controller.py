@@ -1,157 +1,156 @@
 """Controller: decides on commands one after the other, and replies when what was decided is committed."""
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from everlog.controller.brokers import InitializeCluster
 from everlog.controller.decisions import Command, Standing
-from everlog.metadata.delta import Changes, apply_with_changes
-from everlog.metadata.image import EMPTY_IMAGE, ClusterImage
+from everlog.controller.keeper import ImageKeeper
+from everlog.metadata.delta import apply_with_changes
+from everlog.metadata.image import ClusterImage
 from everlog.metadata.records import encode_record
-from everlog.model.errors import Refused, StorageError
+from everlog.model.errors import ErrorCode, Refused, StorageError
+from everlog.model.ids import Offset
 from everlog.model.settings import BrokerSettings
 from everlog.ports.random import Random
-from everlog.raft.quorum import Quorum
 
 R = TypeVar("R")
 
 Done = Callable[[R | Refused | StorageError], None]
-Listener = Callable[[ClusterImage], None]
+
+
+class Proposer(Protocol):
+    """The quorum, as whoever leads it writes to its log."""
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch that this node knows of."""
+        ...
+
+    @property
+    def end_offset(self) -> Offset:
+        """Where the next entry will lie."""
+        ...
+
+    def propose(self, records: Sequence[bytes]) -> Offset:
+        """Append records as one batch, and return the offset behind it; StorageError, and nothing done."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A decision on its way: the image that it leads to and the reply that waits for it."""
+    """A reply that waits until all below `end` is committed."""
 
-    image: ClusterImage
-    changes: Changes | None
-    """None where it has no records and only waits for those before it."""
+    end: Offset
     reply: object
     done: Callable[[Any], None]
 
 
 class Controller:
-    """The one writer of the metadata log.
+    """The one writer of the metadata log, while this node leads the quorum.
 
-    `image` is what is committed. Each command is decided against the newest image, with all earlier
-    decisions in it; should those not be committed, neither is what was built on them: every reply on its
-    way becomes the StorageError, and the next command is decided against `image` again.
+    Each command is decided against the newest image, with all earlier decisions in it. Should the lead be
+    lost before they are committed, whoever waits hears NOT_CONTROLLER: they may be in effect, or never be.
     """
 
     def __init__(
-        self, quorum: Quorum, settings: BrokerSettings, random: Random, image: ClusterImage = EMPTY_IMAGE
+        self, quorum: Proposer, keeper: ImageKeeper, settings: BrokerSettings, random: Random
     ) -> None:
         self._quorum = quorum
+        self._keeper = keeper
         self._settings = settings
         self._random = random
-        self._image = image
-        self._ahead = image
-        """`_image` with all decisions on their way; ahead of the log by nothing."""
+        self._ahead: ClusterImage | None = None
+        """What is committed and all decisions on their way; None while this node does not lead."""
         self._pending: deque[_Pending] = deque()
-        self._queue: deque[tuple[Command[Any], Callable[[Any], None]]] = deque()
-        """Commands that came while this node was not leading the quorum."""
-        self._beginning = False
-        self.changes = Changes()
-        """What `image` changed against the one before it; a listener may look here rather than compare."""
-        self._listeners: list[Listener] = []
+        self.on_active: Callable[[], None] = lambda: None
+        """Told when this controller has begun to serve, the cluster's first records in place."""
 
     @property
     def image(self) -> ClusterImage:
         """The cluster as it is committed."""
-        return self._image
+        return self._keeper.image
+
+    @property
+    def is_active(self) -> bool:
+        """Whether commands are decided here."""
+        return self._ahead is not None
 
     @property
     def epoch(self) -> int:
         """The epoch in which this controller is active; -1 while it is not."""
-        return self._quorum.epoch
+        return -1 if self._ahead is None else self._quorum.epoch
 
-    def start(self, done: Done[None]) -> None:
-        """Take the lead of the quorum and give a new cluster its first records; then commands are served."""
-        self.submit(InitializeCluster(), done)
+    # What the quorum tells.
 
-    def subscribe(self, listener: Listener) -> None:
-        """Tell `listener` of each new image, before the reply to the command behind it goes."""
-        self._listeners.append(listener)
+    def activated(self, epoch: int) -> None:
+        """This node leads, and all that earlier leaders left is committed: begin to decide."""
+        image = self._keeper.image
+        assert image.end_offset == self._quorum.end_offset, (image.end_offset, self._quorum.end_offset)
+        self._ahead = image
+        self.submit(InitializeCluster(), self._initialized)
+
+    def stood_down(self) -> None:
+        """This node leads no more."""
+        self._ahead = None
+        given_up, self._pending = self._pending, deque()
+        refusal = _not_controller()
+        for pending in given_up:
+            pending.done(refusal)
+
+    def committed(self, high_watermark: Offset) -> None:
+        """All below is committed, and the keeper has published it."""
+        while self._pending and self._pending[0].end <= high_watermark:
+            pending = self._pending.popleft()
+            pending.done(pending.reply)
+
+    # What others ask.
 
     def submit(self, command: Command[R], done: Done[R]) -> None:
         """Decide on a command; `done` gets its reply once that is durable and applied, now or later.
 
-        It gets Refused where the command as a whole cannot be, and StorageError where the disk let us
-        down: then nothing of it is in effect, and it may be tried again.
+        It gets Refused where the command as a whole cannot be, NOT_CONTROLLER where this node does not lead
+        or has lost the lead meanwhile, and StorageError where the disk let us down: then nothing of it is
+        in effect.
         """
-        if self._beginning or not self._quorum.leads:
-            self._queue.append((command, done))
-            self._begin()
+        ahead = self._ahead
+        if ahead is None:
+            done(_not_controller())
             return
-        standing = Standing(self._ahead, self._settings, self._random)
         try:
-            decision = command.decide(standing)
+            decision = command.decide(Standing(ahead, self._settings, self._random))
         except Refused as refusal:
-            self._enqueue(_Pending(self._ahead, None, refusal, done))
+            self._reply(ahead.end_offset, refusal, done)
             return
         if not decision.records:
-            self._enqueue(_Pending(self._ahead, None, decision.reply, done))
+            self._reply(ahead.end_offset, decision.reply, done)
             return
-        image, changes = apply_with_changes(self._ahead, decision.records, self._quorum.epoch)
+        image, _ = apply_with_changes(ahead, decision.records, self._quorum.epoch)
+        # The reply waits before the records are on their way: a quorum of one may commit them at once.
+        self._ahead = image
+        self._pending.append(_Pending(image.end_offset, decision.reply, done))
         try:
-            self._quorum.propose([encode_record(record) for record in decision.records], self._committed)
+            end = self._quorum.propose([encode_record(record) for record in decision.records])
         except StorageError as error:
+            self._ahead = ahead
+            self._pending.pop()
             done(error)
             return
-        assert image.end_offset == self._quorum.end_offset, (image.end_offset, self._quorum.end_offset)
-        self._ahead = image
-        self._pending.append(_Pending(image, changes, decision.reply, done))
+        assert image.end_offset == end, (image.end_offset, end)
 
-    def _enqueue(self, pending: _Pending) -> None:
+    def _reply(self, end: Offset, reply: object, done: Callable[[Any], None]) -> None:
         # A reply that rests on decisions not yet committed must not be heard before them.
-        self._pending.append(pending)
-        self._settle_replies()
+        if end <= self._keeper.image.end_offset:
+            done(reply)
+        else:
+            self._pending.append(_Pending(end, reply, done))
 
-    def _committed(self, error: StorageError | None) -> None:
-        if error is not None:
-            self._roll_back(error)
-            return
-        pending = self._pending.popleft()
-        assert pending.changes is not None, "replies without records are settled as soon as they are first"
-        self._publish(pending.image, pending.changes)
-        pending.done(pending.reply)
-        self._settle_replies()
+    def _initialized(self, reply: Refused | StorageError | None) -> None:
+        if reply is None and self._ahead is not None:
+            self.on_active()
 
-    def _settle_replies(self) -> None:
-        while self._pending and self._pending[0].changes is None:
-            pending = self._pending.popleft()
-            pending.done(pending.reply)
 
-    def _publish(self, image: ClusterImage, changes: Changes) -> None:
-        self._image = image
-        self.changes = changes
-        for listener in self._listeners:
-            listener(image)
-
-    def _roll_back(self, error: StorageError) -> None:
-        # The quorum gives up all that was on its way and says so once for each; the first says it all.
-        given_up, self._pending = self._pending, deque()
-        self._ahead = self._image
-        for pending in given_up:
-            pending.done(error)
-
-    def _begin(self) -> None:
-        if not self._beginning:
-            self._beginning = True
-            self._quorum.lead(self._began)
-
-    def _began(self, error: StorageError | None) -> None:
-        self._beginning = False
-        queue, self._queue = self._queue, deque()
-        if error is None:
-            # The entry that begins the epoch takes an offset of its own and changes nothing else.
-            self._image = self._ahead = replace(
-                self._image, end_offset=self._quorum.end_offset, epoch=self._quorum.epoch
-            )
-        for command, done in queue:
-            if error is None:
-                self.submit(command, done)
-            else:
-                done(error)
+def _not_controller() -> Refused:
+    return Refused(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")

@@ -3,10 +3,7 @@
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from everlog.controller.controller import Controller
-from everlog.controller.replay import replay
 from everlog.log.partition import Origin, PartitionLog
 from everlog.log.settings import LogSettings
 from everlog.model.errors import ConfigError, CorruptDataError, Refused, StorageError
@@ -17,11 +14,9 @@ from everlog.model.topics import METADATA_TOPIC, TopicPartition
 from everlog.peers.address import Address
 from everlog.ports.aside import Aside
 from everlog.ports.clock import Clock
-from everlog.ports.random import Random
 from everlog.raft.control import kraft_version_value, leader_change_batch, voters_in, voters_value
 from everlog.raft.member import MemberWorld, QuorumMember, Transport
 from everlog.raft.messages import ReplicaKey, SnapshotId
-from everlog.raft.quorum import Quorum
 from everlog.raft.replica import LeaderChange, Timing
 from everlog.raft.snapshots import SnapshotFiles, snapshot_batches
 from everlog.raft.store import QuorumStore
@@ -463,24 +458,3 @@ def open_member(
     )
     member.learn(bootstrap)
     return member
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerWorld:
-    """What a controller asks of the world."""
-
-    aside: Aside
-    clock: Clock
-    random: Random
-
-
-def open_controller(
-    settings: BrokerSettings, directory: Uuid, log: MetadataLog, store: QuorumStore, world: ControllerWorld
-) -> Controller:
-    """Return a controller with the cluster as its log has it; `start` makes it active.
-
-    `directory` is the id of the log directory that holds the metadata log.
-    """
-    image = replay(log.batches())
-    quorum = Quorum(settings.node_id, directory, log, store, world.aside, world.clock)
-    return Controller(quorum, settings, world.random, image)

@@ -1,8 +1,8 @@
-"""The metadata log, read from its start, as the image that it leads to."""
+"""Batches of the metadata log, as the image that they lead to."""
 
 from collections.abc import Iterable
 
-from everlog.metadata.delta import Delta
+from everlog.metadata.delta import Changes, Delta
 from everlog.metadata.image import EMPTY_IMAGE, ClusterImage
 from everlog.metadata.records import decode_record
 from everlog.model.errors import CorruptDataError
@@ -11,10 +11,11 @@ from everlog.records.batch import BatchView
 from everlog.records.reader import read_records
 
 
-def replay(batches: Iterable[BatchView], image: ClusterImage = EMPTY_IMAGE) -> ClusterImage:
-    """Return the image after all batches, which follow on `image`; CorruptDataError where they do not.
+def replay(batches: Iterable[BatchView], image: ClusterImage = EMPTY_IMAGE) -> tuple[ClusterImage, Changes]:
+    """The image after all batches, which follow on `image`, and what changed.
 
-    Control batches take their offsets and say nothing about the cluster.
+    CorruptDataError where they do not follow. Control batches take their offsets and say nothing about the
+    cluster.
     """
     delta = Delta(image)
     end = image.end_offset
@@ -32,4 +33,4 @@ def replay(batches: Iterable[BatchView], image: ClusterImage = EMPTY_IMAGE) -> C
                 delta.replay(decode_record(record.value), Offset(record.offset))
         end = Offset(batch.next_offset)
         epoch = batch.leader_epoch
-    return delta.finish(end, epoch)[0]
+    return delta.finish(end, epoch)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from everlog.edge.connection import Connection, Session
@@ -76,7 +76,8 @@ class Server:
         self._favourite: Connection | None = None
         """The one that may go above the limit, until its frame is whole."""
         self._complained_at: dict[str, int] = {}
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: dict[str, asyncio.Server] = {}
+        """By the listener's name."""
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def listen(self, listener_name: str, host: str, port: int) -> int:
@@ -94,26 +95,27 @@ class Server:
             raise ConfigError(
                 f"listener {listener_name} cannot bind {host}:{port}: {error.strerror}"
             ) from error
-        self._listeners.append(listener)
+        self._listeners[listener_name] = listener
         bound: int = listener.sockets[0].getsockname()[1]
         return bound
 
-    async def serve(self) -> None:
-        """Accept connections on all that was bound."""
-        for listener in self._listeners:
-            await listener.start_serving()
-        self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
+    async def serve(self, listener_names: Iterable[str]) -> None:
+        """Accept connections on these listeners, all of which are bound."""
+        for name in listener_names:
+            await self._listeners[name].start_serving()
+        if self._sweeper is None:
+            self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
 
     async def close(self) -> None:
         """Stop listening and end every connection."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for listener in self._listeners:
+        for listener in self._listeners.values():
             listener.close()
         for connection in list(self._connections):
             connection.flush()
             connection.close()
-        for listener in self._listeners:
+        for listener in self._listeners.values():
             await listener.wait_closed()
 
     @property

@@ -5,7 +5,7 @@ import gc
 import logging
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 from everlog.edge.alarm import LoopAlarm
@@ -14,6 +14,7 @@ from everlog.edge.chance import SystemRandom
 from everlog.edge.clock import SystemClock
 from everlog.edge.descriptors import limit_open_files
 from everlog.edge.disk import RealFiles
+from everlog.edge.links import RealLinks
 from everlog.edge.lock import DirectoryLock
 from everlog.edge.server import Limits, Server
 from everlog.log.directory import make_dir_durably
@@ -23,6 +24,9 @@ from everlog.model.settings.listeners import Listener
 from everlog.node.node import Node
 
 _log = logging.getLogger(__name__)
+
+_LEAVE_SECONDS = 30
+"""How long a stop waits for others to take over what is led here."""
 
 _DESCRIPTORS_FOR_OTHERS = 128
 """Descriptors kept for the loop, threads, libraries and listeners, besides files and connections."""
@@ -141,17 +145,24 @@ class _Process:
             make_dir_durably(files, directory)
         locks = [DirectoryLock(directory) for directory in settings.log_dirs]
         try:
-            node = Node(settings, files, clock, SystemRandom(), aside, alarm)
-            server = Server(self._loop, clock, _limits(settings), node.open_session, node.broker.settle)
-            node.broker.on_settings_changed = lambda changed: server.change_limits(_limits(changed))
+            links = RealLinks(self._loop)
+            node = Node(settings, files, clock, SystemRandom(), aside, alarm, links)
+            server = Server(self._loop, clock, _limits(settings), node.open_session, node.settle)
+            node.on_settings_changed = lambda changed: server.change_limits(_limits(changed))
+            for listener in settings.controller_listeners:
+                await server.listen(listener.name, listener.host, listener.port)
             bound = await self._bind(server)
-            await self._start(node, bound)
+            # Voters elect each other before anybody can serve clients.
+            await server.serve(listener.name for listener in settings.controller_listeners)
             alarm.wakes(node.tick)
-            node.tick(clock.now())
-            await server.serve()
-            on_ready(",".join(f"{_bracketed(one.host)}:{one.port}" for one in bound))
-            await self._stop.wait()
+            if await self._start(node, bound):
+                node.tick(clock.now())
+                await server.serve(listener.name for listener in settings.broker_listeners)
+                on_ready(_bootstrap(bound or settings.controller_listeners))
+                await self._stop.wait()
+                await self._leave(node)
             await server.close()
+            links.close()
             alarm.stop()
             aside.close()
             node.close()
@@ -172,21 +183,45 @@ class _Process:
             )
         return advertised
 
-    async def _start(self, node: Node, bound: list[Listener]) -> None:
+    async def _start(self, node: Node, bound: list[Listener]) -> bool:
+        """Have the node join its cluster; False if it was told to stop before it had."""
         started: asyncio.Future[None] = self._loop.create_future()
 
         def done(error: Exception | None) -> None:
+            if started.done():
+                return
             if error is None:
                 started.set_result(None)
             else:
                 started.set_exception(error)
 
         node.start(bound, done)
-        await started
+        stopped = self._loop.create_task(self._stop.wait())
+        try:
+            await asyncio.wait((started, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not started.done():
+                return False
+            await started
+            return True
+        finally:
+            stopped.cancel()
+
+    async def _leave(self, node: Node) -> None:
+        """Let other brokers lead what this one led, before its connections close."""
+        left: asyncio.Future[None] = self._loop.create_future()
+        node.leave(lambda: None if left.done() else left.set_result(None))
+        try:
+            await asyncio.wait_for(left, _LEAVE_SECONDS)
+        except TimeoutError:
+            _log.warning("the others did not take over within %d s; going without", _LEAVE_SECONDS)
 
     def _ended_by_bug(self, error: BaseException) -> None:
         self._bug = error
         self._stop.set()
+
+
+def _bootstrap(listeners: Iterable[Listener]) -> str:
+    return ",".join(f"{_bracketed(one.host)}:{one.port}" for one in listeners)
 
 
 def _bracketed(host: str) -> str:

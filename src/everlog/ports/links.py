@@ -40,3 +40,14 @@ class Links(Protocol):
     def connect(self, host: str, port: int, owner: LinkOwner) -> Link:
         """Begin to connect; the owner hears of it later, never before this has returned."""
         ...
+
+
+class _NoLinks:
+    """For a node that is a cluster of its own."""
+
+    def connect(self, host: str, port: int, owner: LinkOwner) -> Link:
+        raise AssertionError(f"a node without links connects to {host}:{port}")
+
+
+NO_LINKS: Links = _NoLinks()
+"""Reaches nobody, and is not asked to."""

@@ -99,7 +99,7 @@ class Host:
             self.alarm,
         )
         self.node = node
-        self.on_recovered(node)
+        node.on_broker = lambda _broker: self.on_recovered(node)
         listener = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)
         node.start([listener], self._started)
 
@@ -174,7 +174,7 @@ class Host:
             # What was held during a pause may come after a crash that an earlier one of it has met.
             if self.node is not None and session.open:
                 session.receive(memoryview(bytearray(frame))[4:])
-                self.node.broker.settle()
+                self.node.settle()
 
         self._run(receive)
 

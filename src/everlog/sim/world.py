@@ -114,7 +114,7 @@ class World:
 
     def stopped(self) -> None:
         """The host stops now."""
-        if self.host.node is not None:
+        if self.host.node is not None and self.host.node.has_broker:
             self._ghosts.stopped(self.host.node)
 
     def _wall(self) -> int:

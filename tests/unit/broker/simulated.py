@@ -44,6 +44,7 @@ from everlog.wire.messages.produce import (
 )
 
 DATA = "/data"
+_MOST_TURNS = 20
 M = TypeVar("M", bound=Message)
 
 
@@ -77,7 +78,7 @@ class Client:
         assert request.KEY is not None
         self._asked.append((request.KEY, version))
         self.session.receive(memoryview(frame)[4:])
-        self._node.broker.settle()
+        self._node.node.settle()
 
     def take(self, kind: type[M]) -> M:
         """The oldest answer that was not taken yet."""
@@ -122,9 +123,20 @@ class SimulatedNode:
         self.node.start(
             [Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)], outcome.append
         )
-        self.aside.run_all()
+        for _ in range(_MOST_TURNS):
+            self.aside.run_all()
+            if outcome:
+                break
+            self.ring()
         assert outcome == [None]
         self.node.tick(self.clock.now())
+
+    def ring(self) -> None:
+        """Let the alarm ring that is due next, and time pass until then."""
+        deadline, self.alarm.deadline = self.alarm.deadline, None
+        if deadline is not None:
+            self.clock.advance(max(0, deadline - self.clock.now()))
+            self.node.tick(self.clock.now())
 
     @property
     def broker(self) -> Broker:

@@ -20,6 +20,9 @@ class Desk:
         self.taken: list[Exchange] = []
         self.bodies: list[bytes] = []
 
+    def session_closed(self, session: Session) -> None:
+        """Nobody cares here."""
+
     def dispatch(self, api_key: int, exchange: Exchange, frame: memoryview, after_client_id: int) -> None:
         self.taken.append(exchange)
         self.bodies.append(bytes(frame[after_client_id:]))

@@ -6,20 +6,20 @@ from typing import TypeVar
 from everlog.controller.brokers import RegisterBroker, UnfenceBroker
 from everlog.controller.controller import Controller
 from everlog.controller.decisions import Command
-from everlog.controller.metadata_log import (
-    METADATA_LOG_SETTINGS,
-    ControllerWorld,
-    MetadataLog,
-    open_controller,
-)
+from everlog.controller.keeper import ImageKeeper
+from everlog.controller.metadata_log import METADATA_LOG_SETTINGS, MetadataLog
 from everlog.log.partition import PartitionLog, World
 from everlog.log.recovery import Opening
 from everlog.metadata.image import BrokerImage, Endpoint
 from everlog.model.errors import Refused, StorageError
-from everlog.model.ids import BrokerId, Uuid
+from everlog.model.ids import BrokerId, Offset, Uuid
 from everlog.model.settings import BrokerSettings, broker_settings
 from everlog.model.topics import METADATA_TOPIC, TopicPartition
+from everlog.raft.member import RETRY_MS, MemberWorld, QuorumMember
+from everlog.raft.messages import ReplicaKey
 from everlog.raft.store import QuorumStore
+from everlog.raft.voters import VoterSet
+from everlog.sim.alarm import SimAlarm
 from everlog.sim.aside import SimAside
 from everlog.sim.chance import SimRandom
 from everlog.sim.clock import SimClock
@@ -54,6 +54,9 @@ class Machine:
     aside: SimAside = field(default_factory=SimAside)
     clock: SimClock = field(default_factory=SimClock)
     random: SimRandom = field(default_factory=lambda: SimRandom(1))
+    keeper: ImageKeeper = field(init=False)
+    """That of the newest controller."""
+    quorum: QuorumMember = field(init=False)
 
     def open_log(self) -> PartitionLog:
         """Open the metadata log as after a stop that was not clean."""
@@ -70,15 +73,40 @@ class Machine:
         )
 
     def controller(self, settings: BrokerSettings | None = None) -> Controller:
-        """A controller from what is on the disk, not started."""
+        """A controller that leads a quorum of one, from what is on the disk."""
         log = MetadataLog(self.open_log(), self.open_log, self.aside, self.clock)
-        return open_controller(
-            settings or some_settings(),
-            DIRECTORY,
-            log,
-            QuorumStore(self.files, "logs"),
-            ControllerWorld(self.aside, self.clock, self.random),
-        )
+        me = ReplicaKey(ME, DIRECTORY)
+        world = MemberWorld(self.aside, self.clock, SimAlarm(), self.random)
+        quorum = QuorumMember(me, VoterSet([me]), log, QuorumStore(self.files, "logs"), world)
+        keeper = ImageKeeper(quorum)
+        controller = Controller(quorum, keeper, settings or some_settings(), self.random)
+        quorum.follow(_Ears(keeper, controller))
+        quorum.start()
+        self.aside.run_all()
+        assert controller.is_active
+        self.keeper, self.quorum = keeper, quorum
+        return controller
+
+    def disk_is_well_again(self) -> None:
+        """Let a member that the disk has failed more than once come back."""
+        self.files.faults = []
+        self.clock.advance(RETRY_MS)
+        self.quorum.tick(self.clock.now())
+        self.aside.run_all()
+
+
+class _Ears:
+    """What the quorum tells goes to the keeper first."""
+
+    def __init__(self, keeper: ImageKeeper, controller: Controller) -> None:
+        self._keeper = keeper
+        self._controller = controller
+        self.activated = controller.activated
+        self.stood_down = controller.stood_down
+
+    def committed(self, high_watermark: Offset) -> None:
+        self._keeper.committed(high_watermark)
+        self._controller.committed(high_watermark)
 
 
 def outcome(machine: Machine, controller: Controller, command: Command[R]) -> R:
@@ -95,10 +123,6 @@ def outcome(machine: Machine, controller: Controller, command: Command[R]) -> R:
 def started(machine: Machine, settings: BrokerSettings | None = None) -> Controller:
     """A controller that leads, with its own broker registered and unfenced."""
     controller = machine.controller(settings)
-    errors: list[object] = []
-    controller.start(errors.append)
-    machine.aside.run_all()
-    assert errors == [None]
     register(machine, controller)
     return controller
 

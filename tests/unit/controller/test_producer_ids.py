@@ -93,7 +93,7 @@ def test_those_who_wait_for_a_block_that_fails_are_told_and_the_next_gets_one() 
     pool.take(replies.append)
     machine.aside.run_all()
 
-    assert [type(reply) for reply in replies] == [StorageError, StorageError]
+    assert [type(reply) for reply in replies] == [Refused, Refused]
     assert len(taken(machine, pool, 3)) == 3
 
 

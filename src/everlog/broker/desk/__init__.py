@@ -1,5 +1,5 @@
-"""What a controller listener serves: the quorum, brokers that register and beat, and forwarded commands.
+"""What a controller serves: the quorum's own requests, those of brokers, and commands of clients (R8).
 
-Connections and framing are the session's; what is decided is the quorum's and the controller's. Sessions on
-controller listeners call it, and those of brokers on the same node. Each request is answered exactly once.
+Requests come in on a controller listener, from the broker of the same node, or in an Envelope from the broker
+that a client has asked. Handlers here never wait; the controller answers once a decision is committed.
 """

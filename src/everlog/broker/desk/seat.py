@@ -2,9 +2,11 @@
 
 from typing import Protocol
 
+from everlog.broker.exchange import Exchange
 from everlog.controller.fencing import Decider
 from everlog.controller.heartbeats import Heartbeats
 from everlog.metadata.image import ClusterImage
+from everlog.model.ids import BrokerId
 from everlog.ports.clock import Clock
 
 
@@ -34,4 +36,8 @@ class Seat(Protocol):
     @property
     def cluster_id(self) -> str:
         """The cluster that this node belongs to."""
+        ...
+
+    def heard(self, broker: BrokerId, epoch: int, exchange: Exchange) -> None:
+        """Take note of the connection that a broker beats on: when it closes, its process may be gone."""
         ...

@@ -20,6 +20,7 @@ def handle(desk: Seat, request: BrokerHeartbeatRequest, exchange: Exchange) -> N
     if known is not None and known.epoch == epoch and not known.fenced:
         # It is heard of now, however long what it asks for takes to be committed.
         heartbeats.touched(broker, epoch, desk.clock.now(), request.current_metadata_offset)
+    desk.heard(broker, epoch, exchange)
 
     def done(reply: BeatReply | Refused | StorageError) -> None:
         if not isinstance(reply, BeatReply):

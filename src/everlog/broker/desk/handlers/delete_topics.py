@@ -20,13 +20,13 @@ from everlog.wire.messages.delete_topics import (
 )
 
 if TYPE_CHECKING:
-    from everlog.broker.broker import Broker
+    from everlog.broker.desk.desk import Desk
 
 _FIRST_WITH_DISABLED = 3
 _FIRST_WITH_IDS = 6
 
 
-def handle(broker: "Broker", request: DeleteTopicsRequest, exchange: Exchange) -> None:
+def handle(desk: "Desk", request: DeleteTopicsRequest, exchange: Exchange) -> None:
     """Delete the topics that can be deleted and say of each what became of it."""
     version = exchange.api_version
     states = (
@@ -48,7 +48,7 @@ def handle(broker: "Broker", request: DeleteTopicsRequest, exchange: Exchange) -
             )
         )
 
-    broker.controller.submit(DeleteTopics(wanted), done)
+    desk.controller.submit(DeleteTopics(wanted), done)
 
 
 _AMBIGUOUS = Refusal(ErrorCode.INVALID_REQUEST, "expected either the name of a topic or its id")

@@ -14,10 +14,10 @@ from everlog.wire.messages.create_partitions import (
 )
 
 if TYPE_CHECKING:
-    from everlog.broker.broker import Broker
+    from everlog.broker.desk.desk import Desk
 
 
-def handle(broker: "Broker", request: CreatePartitionsRequest, exchange: Exchange) -> None:
+def handle(desk: "Desk", request: CreatePartitionsRequest, exchange: Exchange) -> None:
     """Add partitions to the topics that can have them and say of each what became of it."""
 
     def done(reply: dict[str, Refusal | None] | Refused | StorageError) -> None:
@@ -29,7 +29,7 @@ def handle(broker: "Broker", request: CreatePartitionsRequest, exchange: Exchang
         )
 
     topics = tuple(_more_partitions(topic) for topic in request.topics)
-    broker.controller.submit(CreatePartitions(topics, request.validate_only), done)
+    desk.controller.submit(CreatePartitions(topics, request.validate_only), done)
 
 
 def _more_partitions(topic: CreatePartitionsTopic) -> MorePartitions:

@@ -23,25 +23,25 @@ from everlog.wire.messages.create_topics import (
 )
 
 if TYPE_CHECKING:
-    from everlog.broker.broker import Broker
+    from everlog.broker.desk.desk import Desk
 
 Reply = dict[str, TopicCreated | Refusal]
 
 
-def handle(broker: "Broker", request: CreateTopicsRequest, exchange: Exchange) -> None:
+def handle(desk: "Desk", request: CreateTopicsRequest, exchange: Exchange) -> None:
     """Create the topics that can be created and say of each what became of it."""
 
     def done(reply: Reply | Refused | StorageError) -> None:
         if not isinstance(reply, dict):
             refusal = Refusal.of(reply)
             reply = {topic.name: refusal for topic in request.topics}
-        layers = broker_layers(broker.static_settings, broker.image, broker.node_id)
+        layers = broker_layers(desk.static_settings, desk.image, desk.node_id)
         exchange.answer(
             CreateTopicsResponse(topics=[_result(name, outcome, layers) for name, outcome in reply.items()])
         )
 
     topics = tuple(_new_topic(topic) for topic in request.topics)
-    broker.controller.submit(CreateTopics(topics, request.validate_only), done)
+    desk.controller.submit(CreateTopics(topics, request.validate_only), done)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
