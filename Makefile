@@ -53,8 +53,10 @@ sim: $(VENV)/.tests ## SIM_CLUSTER_SEEDS (10000) simulated runs of clusters, SIM
 		$(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_raft.py tests/sim/test_replication.py
 	$(BIN)/python -m tests.sim.cluster_mutants
 
-chaos: $(VENV)/.tests ## kill, stop and pause a real broker under load for CHAOS_SECONDS (300), then check the history
+chaos: $(VENV)/.tests ## kill, stop and pause a real broker under load for CHAOS_SECONDS (300), then clusters, then check the histories
 	$(BIN)/python -m tests.e2e.workloads.chaos --seconds $(CHAOS_SECONDS) $(ARGS)
+	for scenario in failover kill controller pause stop rolling disk-full fsync clock; do \
+		$(BIN)/everlog chaos run --scenario $$scenario --html .work/chaos-$$scenario.html || exit 1; done
 
 spark-kills: $(VENV)/.tests ## SPARK_KILLS (200) kills of drivers, workers and brokers under exactly-once pipelines, then each input is counted
 	$(BIN)/python -m tests.spark.kills --kills $(SPARK_KILLS)

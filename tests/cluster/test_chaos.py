@@ -65,6 +65,20 @@ def test_a_leader_that_dies_with_a_follower_behind_is_followed_by_one_in_sync(tm
     assert ran.json["isr_shrink_ms"] is not None
 
 
+@pytest.mark.usefixtures("needs_clusters")
+def test_three_brokers_outlive_all_that_can_be_done_to_one(tmp_path: Path) -> None:
+    steps = (
+        "load:1 pause:leader:3 await-writable heal stop:leader await-writable heal "
+        "fail-fsync:follower load:1 heal fill-disk:follower load:1 heal "
+        "jump-clock:leader:3600 load:1 await-writable heal restart-all load:1"
+    )
+
+    ran = run_chaos("--json", "--steps", steps)
+
+    assert ran.code == 0, ran.err
+    assert (ran.json["sound"], ran.json["lost"], ran.json["duplicated"]) == (True, 0, 0)
+
+
 class Outsider:
     """A broker that was started by nobody of ours, with commands that find and start it."""
 

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
@@ -14,11 +14,11 @@ from everlog.chaos.load import Load
 from everlog.chaos.measures import unavailable_ms
 from everlog.chaos.members import Group, UnreadEnd, read_all
 from everlog.chaos.notes import Notes, StepDone, new_notes
-from everlog.chaos.steps import Step, Verb, Who
+from everlog.chaos.steps import Step, Verb
 from everlog.chaos.target import Target
+from everlog.chaos.victims import has_shrunk, is_whole, led_by, pick_broker
 from everlog.chaos.watch import Watch
 from everlog.client.core.admin.topics import NewTopic
-from everlog.client.core.metadata import Partition
 from everlog.client.sync.admin import Admin
 from everlog.embedded.brokers import BrokerFailed
 
@@ -176,39 +176,16 @@ class ChaosRun:
     def _victim(self, step: Step, done: StepDone) -> tuple[int, int]:
         """The broker that a step is about, and its process."""
         assert step.who is not None, step
-        node = self._pick(step.who)
+        node = pick_broker(step.who, self._target, self._watch)
         pid = self._target.pid(node)
         if pid is None:
             raise BrokerFailed(f"broker {node}, the {step.who}, is not running")
         done.node = node
         done.means = done.means or "signals"
         self._struck_ms = self.notes.clock.ms()
-        self._struck_partitions = [
-            index for index, partition in self._watch.partitions.items() if partition.leader == node
-        ]
+        self._struck_partitions = led_by(node, self._watch)
         self._say(f"          broker {node} leads {len(self._struck_partitions)} partitions")
         return node, pid
-
-    def _pick(self, who: Who) -> int:
-        self._watch.wait(lambda partitions: all(each.leader >= 0 for each in partitions.values()), _SETTLE_S)
-        partitions = self._watch.partitions
-        first = partitions[min(partitions)]
-        match who:
-            case Who.LEADER:
-                return first.leader
-            case Who.CONTROLLER:
-                return self._watch.controller()
-            case Who.FOLLOWER:
-                leads = {
-                    node: sum(each.leader == node for each in partitions.values())
-                    for node in first.replicas
-                    if node != first.leader
-                }
-                if not leads:
-                    raise BrokerFailed("nobody follows: the topic has one replica, expected two at least")
-                return min(leads, key=lambda node: (leads[node], node))
-            case _:
-                assert_never(who)
 
     def _break(self, fault: Fault, done: StepDone, words: str) -> None:
         done.means = fault.means
@@ -239,7 +216,7 @@ class ChaosRun:
 
     def _await_shrink(self, limit_s: float, done: StepDone) -> None:
         began = self._struck_ms
-        if self._watch.wait(_has_shrunk, limit_s):
+        if self._watch.wait(has_shrunk, limit_s):
             done.figures["ISR shrunk after ms"] = self.notes.clock.ms() - began
         else:
             done.failed = f"all replicas are still in sync after {limit_s:g} s, expected one to be behind"
@@ -267,7 +244,7 @@ class ChaosRun:
             if self._target.pid(node) is None:
                 self._start(node)
         began = done.begin_ms
-        if self._watch.wait(_is_whole, limit_s):
+        if self._watch.wait(is_whole, limit_s):
             done.figures["all in sync after ms"] = self.notes.clock.ms() - began
         else:
             behind = {
@@ -284,13 +261,16 @@ class ChaosRun:
             self._target.stop(node)
             self._start(node)
             self.notes.fault(began, f"restart of broker {node}")
-            if not self._watch.wait(_is_whole, limit_s):
+            if not self._watch.wait(is_whole, limit_s):
                 done.failed = f"not all replicas are in sync {limit_s:g} s after the restart of broker {node}"
                 return
 
     def _jump_clock(self, step: Step, done: StepDone) -> None:
         assert step.who is not None, step
-        node = next((each for each, clock in self._clocks.items() if clock.ahead_s), self._pick(step.who))
+        node = next(
+            (each for each, clock in self._clocks.items() if clock.ahead_s),
+            pick_broker(step.who, self._target, self._watch),
+        )
         clock = self._clocks.get(node)
         if clock is None:
             clock = FakeClock(self._scratch, node)
@@ -299,11 +279,9 @@ class ChaosRun:
             self._target.stop(node)
             self._start(node)
             self.notes.fault(began, f"restart of broker {node} with a clock that can be set")
-            self._watch.wait(_is_whole, _SETTLE_S)
+            self._watch.wait(is_whole, _SETTLE_S)
         self._struck_ms = self.notes.clock.ms()
-        self._struck_partitions = [
-            index for index, partition in self._watch.partitions.items() if partition.leader == node
-        ]
+        self._struck_partitions = led_by(node, self._watch)
         clock.set_ahead(clock.ahead_s + step.amount)
         done.node, done.means = node, f"libfaketime: {clock.ahead_s:+g} s"
 
@@ -323,11 +301,3 @@ class ChaosRun:
         except UnreadEnd as error:
             done.failed = str(error)
         done.end_ms = self.notes.clock.ms()
-
-
-def _has_shrunk(partitions: Mapping[int, Partition]) -> bool:
-    return any(set(each.isr) < set(each.replicas) for each in partitions.values())
-
-
-def _is_whole(partitions: Mapping[int, Partition]) -> bool:
-    return all(set(each.isr) == set(each.replicas) and each.leader >= 0 for each in partitions.values())
