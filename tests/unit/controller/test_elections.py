@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from everlog.controller.elections import (
     Circumstances,
+    least_in_sync,
     with_isr,
     with_leader_wanted,
     with_preferred_leader,
+    with_replicas,
     without,
 )
 from everlog.metadata.image import NO_LEADER, PartitionImage
@@ -101,3 +103,48 @@ def test_what_changes_nothing_is_nothing() -> None:
     assert without(replace(PARTITION, isr=(1, 2)), {3}, alive(1, 2)) is None
     assert with_isr(PARTITION, (1, 2, 3), alive(1, 2, 3)) is None
     assert with_leader_wanted(PARTITION, alive(1, 2, 3)) is None
+
+
+def test_where_one_in_sync_is_enough_the_others_are_not_eligible_beside_it() -> None:
+    nobody = replace(PARTITION, isr=(), leader=int(NO_LEADER), eligible_leaders=(1, 2, 3))
+
+    alone = with_leader_wanted(nobody, alive(2, least=1))
+    assert alone is not None
+    assert (alone.leader, alone.isr, alone.eligible_leaders) == (2, (2,), ())
+
+    too_few = with_leader_wanted(nobody, alive(2, least=2))
+    assert too_few is not None
+    assert (too_few.leader, too_few.isr, too_few.eligible_leaders) == (2, (2,), (1, 3))
+
+
+def test_who_is_in_sync_and_on_its_way_out_leads_until_it_is_taken_out() -> None:
+    leaving = replace(PARTITION, isr=(1,), eligible_leaders=(2,))
+
+    found = with_replicas(leaving, (2, 1, 3), (), (), (), alive(2, 3, unclean=True))
+
+    assert found is not None
+    assert (found.replicas, found.leader, found.isr, found.eligible_leaders) == ((2, 1, 3), 1, (1,), (2,))
+
+
+def test_no_more_need_to_be_in_sync_than_hold_the_partition_and_those_being_added_do_not_count() -> None:
+    assert least_in_sync(PARTITION, alive(least=2)) == 2
+    assert least_in_sync(PARTITION, alive(least=5)) == 3
+    assert least_in_sync(replace(PARTITION, adding=(2, 3)), alive(least=2)) == 1
+
+
+def test_the_last_leader_is_not_taken_while_somebody_is_eligible() -> None:
+    nobody = replace(PARTITION, isr=(), leader=int(NO_LEADER), eligible_leaders=(1,), last_known_leaders=(2,))
+
+    assert with_leader_wanted(nobody, alive(2, 3)) is None
+    found = with_leader_wanted(replace(nobody, eligible_leaders=()), alive(2, 3))
+    assert found is not None
+    assert (found.leader, found.isr, found.recovering) == (2, (2,), True)
+
+
+def test_who_held_the_partition_and_holds_it_no_more_costs_a_leader_epoch() -> None:
+    found = with_replicas(PARTITION, (1, 2), (), (), (), alive(1, 2, 3))
+    more = with_replicas(PARTITION, (1, 2, 3, 4), (4,), (), (), alive(1, 2, 3))
+
+    assert found is not None
+    assert more is not None
+    assert (found.leader_epoch, more.leader_epoch) == (8, 7)
