@@ -1,10 +1,9 @@
-"""When a coordinator's write counts: enough replicas take it, it is synced where that is asked for, and the
-high watermark has passed it."""
+"""When a coordinator's write counts: enough replicas take it, and all that are in sync have it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from everlog.broker.neighbours import check_led_here, commitment
+from everlog.broker.handlers.produce import check_enough_in_sync
 from everlog.broker.replicas import Replica
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import Offset
@@ -23,60 +22,28 @@ def check_writable(broker: "Broker", replica: Replica, epoch: int | None = None)
 
     `epoch` is the leader epoch that the write belongs to, where it belongs to one.
     """
-    known = check_led_here(broker, replica, epoch)
+    if not replica.leads or epoch not in (None, replica.leader_epoch):
+        raise Refused(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica.name} does not lead on broker {broker.node_id}"
+        )
     if replica.directory in broker.housekeeping.without_room:
         raise StorageError(f"{replica.directory} has no room for more records")
-    if len(known.isr) < replica.min_insync:
-        raise Refused(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{replica.name} has {len(known.isr)} replicas in sync, "
-            f"min.insync.replicas is {replica.min_insync}",
-        )
+    check_enough_in_sync(replica)
 
 
-def note_append(broker: "Broker", replica: Replica, size: int, *, wait_for_sync: bool) -> None:
-    """Tell those who wait for records of a partition that it has more of them."""
-    followed = commitment(broker)
-    if followed is not None:
-        followed.appended(replica, size, wait_for_sync)
-    elif replica.watchers:
-        broker.parked.appended(replica, size)
-
-
-def when_committed(broker: "Broker", replica: Replica, end: Offset, done: Done, *, synced: bool) -> None:
+def when_committed(broker: "Broker", replica: Replica, end: Offset, done: Done) -> None:
     """Call `done` once all below `end` is committed, which may be now, or with why it may never be.
 
-    `synced` is whether it has to be on this broker's disk too. Refused says that the partition leads here no
-    more: what was written may be in effect with the next leader, or not.
+    Where the topic asks for fsync that is once it is synced as well. Refused says that the partition leads
+    here no more: what was written may be in effect with the next leader, or not.
     """
-    followed = commitment(broker)
-    if followed is None:
-        _when_on_disk(broker, replica, end, done, synced=synced)
-        return
 
     def reached(code: ErrorCode) -> None:
         if code in _COMMITTED:
             done(None)
         elif code is ErrorCode.KAFKA_STORAGE_ERROR:
-            done(_not_synced(replica))
+            done(StorageError(f"{replica.name} cannot be synced"))
         else:
             done(Refused(code, f"{replica.name} stopped leading here before {end} was committed"))
 
-    followed.when_committed(replica, end, reached)
-
-
-def _when_on_disk(broker: "Broker", replica: Replica, end: Offset, done: Done, *, synced: bool) -> None:
-    """What a broker alone has written is committed, once it is synced where that is asked for."""
-    log = replica.opened()
-    if not synced or end <= log.recovery_point:
-        done(None)
-        return
-
-    def on_disk(durable: bool) -> None:
-        done(None if durable else _not_synced(replica))
-
-    broker.group_commit.wait(log, end, log.sync_due_at, on_disk)
-
-
-def _not_synced(replica: Replica) -> StorageError:
-    return StorageError(f"{replica.name} cannot be synced")
+    broker.replication.when_committed(replica, end, reached)

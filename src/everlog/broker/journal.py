@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from everlog.broker.commitment import check_writable, note_append, when_committed
+from everlog.broker.commitment import check_writable, when_committed
 from everlog.broker.replicas import Replica
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.partitions import OFFSETS_TOPIC
@@ -32,8 +32,6 @@ class ReplicaJournal:
         self._broker = broker
         self._replica = replica
         self._epoch = epoch
-        self._synced_at: Offset = Offset(0)
-        """Up to here, committed means synced too: where the last append ended that asked for it."""
 
     def append(
         self, records: Sequence[tuple[bytes, bytes | None]], producer: ProducerStamp | None, wall: Timestamp
@@ -52,11 +50,8 @@ class ReplicaJournal:
         )
         batch = BatchView(memoryview(raw))
         appended = log.append(batch, replica.leader_epoch, wall, Origin.COORDINATOR)
-        end = Offset(appended.last_offset + 1)
-        if appended.wait_for_sync:
-            self._synced_at = end
-        note_append(broker, replica, batch.size, wait_for_sync=appended.wait_for_sync)
-        return end
+        broker.replication.appended(replica, batch.size, appended.wait_for_sync)
+        return Offset(appended.last_offset + 1)
 
     def _codec(self) -> Codec:
         if self._replica.name.topic != OFFSETS_TOPIC:
@@ -65,4 +60,4 @@ class ReplicaJournal:
 
     def when_committed(self, end: Offset, done: Callable[[Refused | StorageError | None], None]) -> None:
         """Call `done` once all below `end` is committed, which may be now; or with why it may never be."""
-        when_committed(self._broker, self._replica, end, done, synced=end <= self._synced_at)
+        when_committed(self._broker, self._replica, end, done)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from everlog.broker.commitment import check_writable, note_append, when_committed
+from everlog.broker.commitment import check_writable, when_committed
 from everlog.broker.marker_errands import MarkerErrands
 from everlog.broker.neighbours import partition_image
 from everlog.broker.replicas import Replica
@@ -147,7 +147,7 @@ class MarkerWriter:
         )
         batch = BatchView(memoryview(raw))
         appended = log.append(batch, replica.leader_epoch, wall, Origin.COORDINATOR)
-        note_append(broker, replica, batch.size, wait_for_sync=appended.wait_for_sync)
+        broker.replication.appended(replica, batch.size, appended.wait_for_sync)
         for watch in self._watches.get((replica.name, producer_id), ()):
             watch.marker_appended(epoch)
 
@@ -160,5 +160,4 @@ class MarkerWriter:
             else:
                 done(error.code if isinstance(error, Refused) else ErrorCode.KAFKA_STORAGE_ERROR)
 
-        end = Offset(appended.last_offset + 1)
-        when_committed(broker, replica, end, committed, synced=appended.wait_for_sync)
+        when_committed(broker, replica, Offset(appended.last_offset + 1), committed)

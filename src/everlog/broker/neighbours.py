@@ -1,7 +1,6 @@
-"""The other nodes as the handlers of a broker meet them: controllers, brokers, and the replicas that follow.
+"""The other nodes as a broker's own needs meet them: controllers and brokers.
 
-A broker that is alone has none of them. It commits what it has written, leads all there is, and its own
-controller decides.
+A broker that is alone has none of them: its own controller decides.
 """
 
 from collections.abc import Callable
@@ -9,13 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from everlog.metadata.image import PartitionImage
 from everlog.model.errors import ErrorCode, Refused
-from everlog.model.ids import BrokerId, Offset
+from everlog.model.ids import BrokerId
 from everlog.model.topics import TopicPartition
 from everlog.wire.message import Message
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
-    from everlog.broker.replicas import Replica
 
 REQUEST_TIMEOUT_MS = 30_000
 """How long another broker may take to answer, as in Kafka."""
@@ -39,27 +37,9 @@ class Neighbour(Protocol):
         ...
 
 
-class Commitment(Protocol):
-    """What followers have of the partitions that lead here."""
-
-    def appended(self, replica: "Replica", size: int, wait_for_sync: bool = False) -> None:
-        """Take in that a partition led here has so many bytes more, which may have to be synced."""
-        ...
-
-    def when_committed(self, replica: "Replica", end: Offset, done: Callable[[ErrorCode], None]) -> None:
-        """Call `done` once the high watermark has reached `end`, or when the partition leads here no more."""
-        ...
-
-
 def channel(broker: "Broker") -> Channel | None:
     """The way to the active controller; None for a broker whose own controller is the only one."""
     found: Channel | None = getattr(broker, "channel", None)
-    return found
-
-
-def commitment(broker: "Broker") -> Commitment | None:
-    """Who knows what is committed; None for a broker without followers, which commits what it has."""
-    found: Commitment | None = getattr(broker, "replication", None)
     return found
 
 
@@ -86,25 +66,3 @@ def partition_image(broker: "Broker", partition: TopicPartition) -> PartitionIma
     if topic is None or not 0 <= partition.partition < len(topic.partitions):
         return None
     return topic.partitions[partition.partition]
-
-
-def leads_here(broker: "Broker", replica: "Replica") -> bool:
-    """Whether a replica leads: the cluster says so, and of this life of the broker, not of an earlier one."""
-    known = partition_image(broker, replica.name)
-    if known is None or known.leader != broker.node_id:
-        return False
-    return commitment(broker) is None or replica.leads
-
-
-def check_led_here(broker: "Broker", replica: "Replica", epoch: int | None = None) -> PartitionImage:
-    """Refuse what only the leader may do, where another broker leads or, with an epoch, another epoch is."""
-    known = partition_image(broker, replica.name)
-    if (
-        known is None
-        or not leads_here(broker, replica)
-        or (epoch is not None and known.leader_epoch != epoch)
-    ):
-        raise Refused(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica.name} does not lead on broker {broker.node_id}"
-        )
-    return known

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from everlog.broker.commitment import when_committed
 from everlog.broker.journal import ReplicaJournal
 from everlog.broker.loading import Loading
-from everlog.broker.neighbours import leads_here
 from everlog.broker.replicas import Replica
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.partitions import OFFSETS_TOPIC, TXN_TOPIC, partition_for
@@ -166,7 +165,7 @@ class ShardSet(Generic[S]):
             if (
                 index not in self._slots
                 and replica is not None
-                and leads_here(self._broker, replica)
+                and replica.leads
                 and self._was_written(replica)
             ):
                 self._open(index)
@@ -191,7 +190,7 @@ class ShardSet(Generic[S]):
 
     def _leads(self, index: int) -> bool:
         replica = self._replica(index)
-        return replica is not None and leads_here(self._broker, replica)
+        return replica is not None and replica.leads
 
     def _was_written(self, replica: Replica) -> bool:
         return any(replica.name in directory for directory in self._broker.directories)
@@ -199,7 +198,7 @@ class ShardSet(Generic[S]):
     def _open(self, index: int) -> _Slot[S] | None:
         """Begin to coordinate a partition; None if it does not lead here."""
         topic, replica = self._image(), self._replica(index)
-        if topic is None or replica is None or not leads_here(self._broker, replica):
+        if topic is None or replica is None or not replica.leads:
             return None
         slot: _Slot[S] = _Slot(self._broker, replica, topic.partitions[index].leader_epoch)
         self._slots[index] = slot
@@ -268,7 +267,7 @@ class ShardSet(Generic[S]):
             if error is None and slot.loading is loading:
                 self._activate(slot, loading)
 
-        when_committed(self._broker, slot.replica, loading.end, committed, synced=False)
+        when_committed(self._broker, slot.replica, loading.end, committed)
 
     def _activate(self, slot: _Slot[S], loading: Loading) -> None:
         """Serve: all that was read is committed."""

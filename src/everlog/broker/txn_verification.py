@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from everlog.broker.exchange import Exchange
-from everlog.broker.neighbours import leads_here
 from everlog.broker.txn_questions import Answer, Wanted, coordinator_elsewhere
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.txn.joining import AddPartitions
@@ -210,7 +209,7 @@ def _questions(broker: "Broker", request: ProduceData, *, epoch_bump: bool) -> l
             replica = broker.replicas.get(topic, index)
             if replica is None or records is None or len(records) < HEADER_BYTES:
                 continue
-            if not leads_here(broker, replica):
+            if not replica.leads:
                 continue
             batch = BatchView(records)
             if not batch.is_transactional or batch.producer_id < 0:

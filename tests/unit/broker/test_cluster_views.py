@@ -26,7 +26,7 @@ from everlog.wire.messages.find_coordinator import FindCoordinatorRequest, FindC
 from everlog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from everlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from everlog.wire.messages.unregister_broker_record import UnregisterBrokerRecord
-from tests.unit.broker.joined import Host, JoinedCluster
+from tests.unit.broker.joined import Hop, Host, JoinedCluster
 
 NONE = ErrorCode.NONE
 
@@ -163,8 +163,12 @@ def test_internal_topics_wait_for_enough_brokers_in_a_cluster() -> None:
     cluster = JoinedCluster()
     cluster.write(UnregisterBrokerRecord(broker_id=3, broker_epoch=cluster.image.brokers[BrokerId(3)].epoch))
     asked: list[int] = []
-    cluster.holds = lambda hop: asked.append(hop.key) or False
 
+    def watches(hop: Hop) -> bool:
+        asked.append(hop.key)
+        return False
+
+    cluster.holds = watches
     request = FindCoordinatorRequest(coordinator_keys=["g"])
     (found,) = cluster[1].ask(request, 4, FindCoordinatorResponse).coordinators
 

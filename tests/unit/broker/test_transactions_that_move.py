@@ -443,16 +443,14 @@ def a_wire_marker(
 
 def test_markers_are_answered_for_one_by_one() -> None:
     cluster = a_cluster()
-    request = a_wire_marker(ProducerStamp(77, 1), topic="orders", partitions=(0, 1, 9))
+    cluster.create_topic("lonely", 1, 2, replicas=1)
+    refusals = {1: ErrorCode.NOT_LEADER_OR_FOLLOWER, 9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
-    answer = cluster[1].ask(request, 2, WriteTxnMarkersResponse)
-
-    found = {one.partition_index: one.error_code for one in answer.markers[0].topics[0].partitions}
-    assert found == {
-        0: NONE,
-        1: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
+    for topic in ("orders", "lonely"):
+        request = a_wire_marker(ProducerStamp(77, 1), topic=topic, partitions=(0, 1, 9))
+        answer = cluster[1].ask(request, 2, WriteTxnMarkersResponse)
+        found = {one.partition_index: one.error_code for one in answer.markers[0].topics[0].partitions}
+        assert found == {0: NONE, **refusals}
 
 
 # --- questions to coordinators elsewhere

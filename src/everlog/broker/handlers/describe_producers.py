@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
-from everlog.broker.neighbours import leads_here, partition_image
+from everlog.broker.neighbours import partition_image
 from everlog.log.producers import ProducerState as Known
 from everlog.model.errors import ErrorCode, StorageError
 from everlog.model.topics import TopicPartition, topic_name_problem
@@ -39,7 +39,7 @@ def _partition(broker: "Broker", topic: str, index: int) -> PartitionResponse:
     if problem is not None:
         return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     replica = broker.replicas.get(topic, index)
-    if replica is None or not leads_here(broker, replica):
+    if replica is None or not replica.leads:
         if partition_image(broker, TopicPartition(topic, index)) is not None:
             return _refused(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is led elsewhere")
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}")
