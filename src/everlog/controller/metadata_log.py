@@ -16,7 +16,7 @@ from everlog.ports.aside import Aside
 from everlog.ports.clock import Clock
 from everlog.raft.control import kraft_version_value, leader_change_batch, voters_in, voters_value
 from everlog.raft.member import MemberWorld, QuorumMember, Transport
-from everlog.raft.messages import ReplicaKey, SnapshotId
+from everlog.raft.messages import LONG_POLL_MS, ReplicaKey, SnapshotId
 from everlog.raft.replica import LeaderChange, Timing
 from everlog.raft.snapshots import SnapshotFiles, snapshot_batches
 from everlog.raft.store import QuorumStore
@@ -402,11 +402,14 @@ def _nothing() -> None:
 
 def quorum_timing(settings: BrokerSettings) -> Timing:
     """How patient members are, by `controller.quorum.*`."""
+    fetch_ms = settings[keys.CONTROLLER_QUORUM_FETCH_TIMEOUT_MS]
     return Timing(
         election_ms=settings[keys.CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS],
         backoff_ms=settings[keys.CONTROLLER_QUORUM_ELECTION_BACKOFF_MAX_MS],
-        fetch_ms=settings[keys.CONTROLLER_QUORUM_FETCH_TIMEOUT_MS],
+        fetch_ms=fetch_ms,
         retry_ms=settings[keys.CONTROLLER_QUORUM_RETRY_BACKOFF_MS],
+        # Who waits for something new must hear that there is nothing well before it takes that for silence.
+        long_poll_ms=min(LONG_POLL_MS, fetch_ms // 2),
     )
 
 

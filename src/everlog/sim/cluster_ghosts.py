@@ -42,7 +42,7 @@ class ClusterGhosts:
         node = machine.node
         if node is None:
             return
-        self.quorum.step(node.member)
+        self.quorum.step(node.quorum)
         if machine.serving:
             # First what logs have, then who is said to have it.
             self.partitions.step(machine)
@@ -70,7 +70,7 @@ class ClusterGhosts:
             case Mark.ANY:
                 return True
             case Mark.CONTROLLER:
-                return node.member.is_active
+                return node.quorum.is_active
             case Mark.LEADER | Mark.COORDINATOR:
                 wanted = mark is Mark.COORDINATOR
                 return machine.serving and any(

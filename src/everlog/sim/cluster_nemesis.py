@@ -153,6 +153,7 @@ class ClusterNemesis:
         since = world.time.ticks()
 
         def stopped() -> None:
+            world.stopped(machine, clean=True)
             world.time.at(10 if self._healed else ms // 3, lambda: self._start(machine, since, "stopped"))
 
         machine.leave(stopped)
@@ -249,10 +250,10 @@ class ClusterNemesis:
                     (one, other) for one in names for other in names if (one in here) != (other in here)
                 ]
             case Blow.BRIDGE:
-                other = chance.pick(others)
+                other = chance.pick(others or names)
                 pairs += [(machine.name, other), (other, machine.name)]
             case Blow.CLOG:
-                other = chance.pick(ends)
+                other = chance.pick(ends or names)
                 pairs.append(chance.pick(((machine.name, other), (other, machine.name))))
             case Blow.SLOW:
                 for other in ends:

@@ -101,6 +101,8 @@ class Machine(Host):
         super().__init__(mesh.scheduler, clock, chance, own | settings, lambda: watch(self))
         self.on_failed: Callable[[EverlogError], None] = lambda _error: None
         """Called when the node cannot start, or go on."""
+        self.build: Callable[..., Node] = Node
+        """Makes the node of each life."""
         self._mesh = mesh
         self._has_power = True
         self._parsed = broker_settings(self.settings)
@@ -129,8 +131,12 @@ class Machine(Host):
 
     def settle(self) -> None:
         """Let the node answer what it has put off until a step is over."""
-        if self.node is not None and self.serving:
-            self.node.broker.settle()
+        if self.node is not None:
+            self.node.settle()
+
+    def do(self, action: Callable[[], None]) -> None:
+        """Let the node do something, as if it had thought of it itself."""
+        self._run(action)
 
     # Lives.
 
@@ -141,7 +147,7 @@ class Machine(Host):
 
     def _start(self) -> None:
         try:
-            self.node = Node(
+            self.node = self.build(
                 self._parsed,
                 self.files,
                 self.clock,
@@ -168,9 +174,24 @@ class Machine(Host):
         self.node.tick(self.clock.now())
 
     def leave(self, done: Callable[[], None]) -> None:
-        """Stop cleanly, with leadership handed over first; `done` once nothing of it runs."""
-        self.stop()
-        done()
+        """Stop cleanly, with leadership handed over first; `done` once nothing of it runs.
+
+        It is not called where something else ends the node first.
+        """
+        assert self.node is not None
+        node, life = self.node, self.life
+
+        def stop() -> None:
+            if self.life == life and self.node is node:
+                self.stop()
+                if self.node is None:
+                    done()
+
+        def left() -> None:
+            # Not from within the node, which is not done with its step.
+            self._scheduler.at(0, stop)
+
+        self._run(lambda: node.leave(left))
 
     def crash(self, loss: Loss) -> None:
         """End it at once. Without power nobody is told; a process that dies has its connections closed."""

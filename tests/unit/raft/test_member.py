@@ -660,4 +660,5 @@ def test_the_voters_and_their_patience_come_from_the_settings() -> None:
     assert voters.has(ME)
     assert voters.address(2) == Address("::1", 9002)
     assert quorum_timing(settings).fetch_ms == 300
+    assert quorum_timing(settings).long_poll_ms == 150, "an answer comes before it is given up"
     assert static_voters(some_settings(), ME) == VoterSet([ME])

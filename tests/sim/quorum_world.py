@@ -1,0 +1,287 @@
+"""A quorum alone: members with their logs, votes and connections on simulated machines, and nothing else.
+
+It is a cluster's world without brokers: cheaper, so that more seeds see disks that forget, fail and tear.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from everlog.broker.desk.handlers import (
+    begin_quorum_epoch,
+    end_quorum_epoch,
+    fetch_metadata,
+    fetch_snapshot,
+    vote,
+)
+from everlog.broker.exchange import Exchange
+from everlog.broker.session import Outlet, Session
+from everlog.controller.metadata_log import (
+    METADATA_LOG_SETTINGS,
+    METADATA_PARTITION,
+    MetadataLog,
+    open_member,
+    quorum_timing,
+)
+from everlog.log.directory import LogDirectory, make_dir_durably
+from everlog.log.partition import World
+from everlog.model.errors import EverlogError, StorageError
+from everlog.model.ids import METADATA_TOPIC_ID, Instant
+from everlog.model.settings import BrokerSettings
+from everlog.model.settings.listeners import Listener
+from everlog.node.identity import identify
+from everlog.node.node import Node
+from everlog.peers.address import Address
+from everlog.peers.peers import Peers
+from everlog.ports.alarm import Alarm
+from everlog.ports.aside import Aside
+from everlog.ports.clock import Clock
+from everlog.ports.files import Files
+from everlog.ports.links import Links
+from everlog.ports.random import Random
+from everlog.raft.member import MemberWorld
+from everlog.raft.snapshots import SnapshotFiles
+from everlog.raft.store import QuorumStore
+from everlog.raft.transport import PeerTransport
+from everlog.raft.wire.asking import Sender
+from everlog.sim.chance import SimRandom
+from everlog.sim.clock import DriftingClock
+from everlog.sim.cluster_nemesis import ClusterNemesis
+from everlog.sim.cluster_plan import Blow, ClusterPlan, Mark, draw_cluster
+from everlog.sim.cluster_trace import Trace
+from everlog.sim.host import DATA
+from everlog.sim.machine import CONTROLLERS_PORT, Machine, host_name
+from everlog.sim.mesh import Mesh
+from everlog.sim.network import Weather
+from everlog.sim.plan import Crashes
+from everlog.sim.quorum_ghosts import QuorumGhosts
+from everlog.sim.timeline import Timeline
+from everlog.wire.api_keys import ApiKey
+from everlog.wire.codec import decode_request, read_request_header
+
+if TYPE_CHECKING:
+    from everlog.sim.cluster_world import ClusterWorld
+
+_HANDLERS: dict[int, Callable[[Any, Any, Exchange], None]] = {
+    ApiKey.VOTE: vote.handle,
+    ApiKey.BEGIN_QUORUM_EPOCH: begin_quorum_epoch.handle,
+    ApiKey.END_QUORUM_EPOCH: end_quorum_epoch.handle,
+    ApiKey.FETCH: fetch_metadata.handle,
+    ApiKey.FETCH_SNAPSHOT: fetch_snapshot.handle,
+}
+_LIVENESS_MS = 60_000
+_CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
+
+
+class QuorumNode:
+    """A node that is a member of the quorum and has no other part."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        files: Files,
+        clock: Clock,
+        random: Random,
+        aside: Aside,
+        alarm: Alarm,
+        links: Links,
+    ) -> None:
+        make_dir_durably(files, DATA)
+        self.cluster_id, directories = identify(files, [DATA], settings.node_id, random, _CLUSTER_ID)
+        home = self._home = LogDirectory(World(files, clock, random), DATA)
+        home.load()
+        log = home.get(METADATA_PARTITION, METADATA_LOG_SETTINGS) or home.create(
+            METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_LOG_SETTINGS
+        )
+        metadata = MetadataLog(
+            log, lambda: home.reopen(METADATA_PARTITION), aside, clock, SnapshotFiles(files, log.path)
+        )
+        self._peers = Peers(links, clock, alarm, f"node {settings.node_id}")
+        address = Address(host_name(settings.node_id), CONTROLLERS_PORT)
+        transport = PeerTransport(
+            self._peers,
+            Sender(self.cluster_id, "CONTROLLER", address),
+            quorum_timing(settings),
+            {one.id: Address(one.host, one.port) for one in settings.voters},
+        )
+        world = MemberWorld(aside, clock, alarm, random)
+        self.member = self.quorum = open_member(
+            settings, directories[DATA], metadata, QuorumStore(files, log.path), world, transport
+        )
+        transport.on_gone = self.member.gone
+
+    def start(self, listeners: list[Listener], done: Callable[[EverlogError | None], None]) -> None:
+        """Take part."""
+        self.member.start()
+        done(None)
+
+    def tick(self, now: Instant) -> None:
+        """Do what is due."""
+        self._peers.tick(now)
+        self.member.tick(now)
+
+    def open_session(self, outlet: Outlet, listener_name: str, peer_host: str) -> Session:
+        """Take on a connection."""
+        return Session(cast(Any, self), outlet, listener_name, peer_host, 100)
+
+    def dispatch(self, api_key: int, exchange: Exchange, frame: memoryview, _after: int) -> None:
+        """Hand a request to its handler."""
+        _HANDLERS[api_key](self, decode_request(read_request_header(frame), frame), exchange)
+
+    def close(self) -> None:
+        """Make everything durable."""
+        self._peers.close()
+        self._home.close(broker_epoch=0)
+
+
+class _Machine(Machine):
+    """One whose node has no broker to settle."""
+
+    def settle(self) -> None:
+        """Nothing is put off here."""
+
+
+class QuorumWorld:
+    """Runs from a seed; `run` raises what does not hold, or returns how much was committed."""
+
+    def __init__(self, plan: ClusterPlan, trace: Trace | None = None) -> None:
+        self.plan = plan
+        self.time = Timeline()
+        self._trace = trace
+        self._chance = chance = SimRandom(plan.seed)
+        self.mesh = Mesh(self.time, chance.fork("mesh"))
+        if trace is not None:
+            trace.attach(self.time, self.mesh)
+        self.ghosts = QuorumGhosts()
+        self.machines: list[Machine] = [self._machine(node_id) for node_id in range(1, plan.nodes + 1)]
+        self.nemesis = ClusterNemesis(cast("ClusterWorld", self), chance.fork("nemesis"))
+        self._proposed = 0
+
+    def _machine(self, node_id: int) -> Machine:
+        plan, name = self.plan, host_name(node_id)
+        clock = DriftingClock(self.time.now_ms, plan.drifts_ppm[node_id - 1], began_ms=node_id * 1_000)
+        voters = [f"{voter}@{host_name(voter)}:{CONTROLLERS_PORT}" for voter in range(1, plan.nodes + 1)]
+        settings = {
+            key: value for key, value in plan.settings.items() if key.startswith("controller.quorum")
+        } | {"controller.quorum.voters": ",".join(voters), "cluster.id": _CLUSTER_ID}
+        machine = _Machine(node_id, self.mesh, clock, self._chance.fork(name), settings, self._stepped)
+        machine.build = cast(Callable[..., Node], QuorumNode)
+        machine.on_recovered = lambda _node: self.ghosts.began(node_id)
+        machine.kill_when_crashed = lambda: self.nemesis.crashed(machine)
+        machine.on_failed = lambda error: self.nemesis.failed(machine, str(error))
+        return machine
+
+    # What the nemesis asks.
+
+    def say(self, what: str) -> None:
+        """Put a line into the trace, if there is one."""
+        if self._trace is not None:
+            self._trace.say(what)
+
+    def note_fault(self, start: int, what: str) -> None:
+        """Nobody keeps a history here."""
+
+    def stopped(self, machine: Machine, *, clean: bool = False) -> None:
+        """Whatever a stop takes, it must be made up for."""
+
+    def is_marked(self, machine: Machine, mark: Mark) -> bool:
+        """Whoever leads is what all marks mean."""
+        return mark is Mark.ANY or self._member(machine).is_active
+
+    def may_stop(self, machines: list[Machine]) -> bool:
+        """The quorum syncs before it counts: all may lose power at once."""
+        return True
+
+    def has_copies_without(self, machine: Machine) -> bool:
+        """A disk may fail at any time."""
+        return True
+
+    def client_names(self) -> list[str]:
+        """There are none."""
+        return []
+
+    # The run.
+
+    def run(self) -> int:
+        """Run with faults, then without: in the end all agree, and more can be committed."""
+        for machine in self.machines:
+            self.time.at(self._chance.below(50), machine.start)
+        self.mesh.weather = self.plan.clients.weather
+        self.nemesis.schedule(self.plan.strikes)
+        self.time.at(10, self._propose)
+        load_ms = self.plan.clients.load_ms
+        self._run_until(lambda: self.time.now_ms() >= load_ms, "the load", load_ms + 100)
+        self.mesh.weather = Weather()
+        self.nemesis.heal()
+        self.say("healed")
+        for machine in self.machines:
+            # One whose first sync failed knows nothing of its log any more: only another process can read it.
+            if machine.node is not None and self._member(machine).epoch < 0:
+                self.nemesis.failed(machine, "it is out of the quorum")
+        before = self.ghosts.committed_end
+        self._run_until(lambda: self.ghosts.committed_end > before + 1, "committing more", _LIVENESS_MS)
+        self._run_until(self._agree, "agreement", _LIVENESS_MS)
+        return self.ghosts.committed_end
+
+    def _run_until(self, over: Callable[[], bool], what: str, limit_ms: int) -> None:
+        if not self.time.run_until(over, limit_ms):
+            state = [
+                (machine.name, self._member(machine).epoch, self._member(machine).leader)
+                for machine in self.machines
+                if machine.node is not None
+            ]
+            raise AssertionError(f"{what} is not over after {limit_ms} ms: {state}")
+
+    def _propose(self) -> None:
+        for machine in self.machines:
+            if machine.node is not None and machine.serving and self._member(machine).is_active:
+                machine.do(lambda machine=machine: self._propose_to(machine))  # type: ignore[misc]
+        self.time.at(5 + self._chance.below(60), self._propose)
+
+    def _propose_to(self, machine: Machine) -> None:
+        member = self._member(machine)
+        if member.is_active:
+            self._proposed += 1
+            try:
+                member.propose([b"%d" % self._proposed, b"more"])
+            except StorageError as error:
+                self.say(f"{machine.name} takes no proposal: {error}")
+
+    def _agree(self) -> bool:
+        members = [self._member(machine) for machine in self.machines if machine.node is not None]
+        return len(members) == len(self.machines) and len({int(one.high_watermark) for one in members}) == 1
+
+    def _stepped(self, machine: Machine) -> None:
+        if machine.node is not None:
+            self.ghosts.step(self._member(machine))
+
+    def _member(self, machine: Machine) -> Any:
+        return cast(Any, machine.node).member
+
+
+def draw_quorum(seed: int) -> ClusterPlan:
+    """What a seed means for a quorum alone: disks fail here in many ways."""
+    plan = draw_cluster(seed)
+    chance = SimRandom(seed).fork("quorum plan")
+    strikes = tuple(
+        replace(strike, blow=chance.pick((Blow.SYNC_FAILS, Blow.WRITE_FAILS, Blow.DISK_FULL, Blow.POWER)))
+        if chance.happens(30)
+        else strike
+        for strike in plan.strikes
+        if strike.blow is not Blow.ROT
+    )
+    crashes = chance.pick((Crashes.KILL, Crashes.POWER_SYNCED, Crashes.POWER_SYNCED))
+    nodes = chance.pick((1, 3, 3, 3, 5))
+    drifts = tuple(chance.below(2_001) - 1_000 for _ in range(nodes))
+    clients = replace(plan.clients, crashes=crashes)
+    return replace(plan, clients=clients, strikes=strikes, nodes=nodes, drifts_ppm=drifts)
+
+
+def run_quorum_seed(seed: int, trace: Trace | None = None) -> int:
+    """Run one seed; what goes wrong inside is raised with the seed's plan."""
+    plan = draw_quorum(seed)
+    try:
+        return QuorumWorld(plan, trace).run()
+    except Exception as error:
+        error.add_note(str(plan))
+        raise
