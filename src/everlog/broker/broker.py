@@ -94,6 +94,7 @@ class Broker:
         self._reconfigure([ALL_BROKERS])
         for topic in self.image.topics.values():
             self.replication.take_in(topic)
+        self.replication.registered(self.epoch)
         self.coordinators = Coordinators(self)
         """The groups and transactions that this broker coordinates."""
         self.coordinators.start()
