@@ -28,6 +28,9 @@ COMMANDS: dict[int, str] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: f"{_OURS}.alter_partition_reassignments",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: f"{_OURS}.list_partition_reassignments",
     ApiKey.UNREGISTER_BROKER: f"{_OURS}.unregister_broker",
+    ApiKey.DESCRIBE_QUORUM: f"{_OURS}.describe_quorum",
+    ApiKey.ADD_RAFT_VOTER: f"{_OURS}.add_raft_voter",
+    ApiKey.REMOVE_RAFT_VOTER: f"{_OURS}.remove_raft_voter",
 }
 """What clients may ask of any broker, which then asks the controller."""
 
@@ -43,6 +46,8 @@ _MODULES: dict[int, str] = {
     ApiKey.ALTER_PARTITION: f"{_OURS}.alter_partition",
     ApiKey.ALLOCATE_PRODUCER_IDS: f"{_OURS}.allocate_producer_ids",
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: f"{_OURS}.assign_replicas_to_dirs",
+    ApiKey.UPDATE_RAFT_VOTER: f"{_OURS}.update_raft_voter",
+    ApiKey.FETCH_SNAPSHOT: f"{_OURS}.fetch_snapshot",
     ApiKey.ENVELOPE: f"{_OURS}.envelope",
 }
 _handlers: dict[int, Handler] = {}
