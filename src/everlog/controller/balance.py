@@ -1,14 +1,21 @@
 """Balance: leaders go back to the first of their replicas by themselves (`auto.leader.rebalance.enable`)."""
 
+import logging
 from collections import Counter
 from dataclasses import dataclass
 
 from everlog.controller.decisions import Decision, More, Standing
 from everlog.controller.elections import with_preferred_leader
+from everlog.controller.fencing import Decider
 from everlog.controller.partition_changes import Rules, change_record, concerned_partitions
 from everlog.metadata.image import ClusterImage, PartitionImage
+from everlog.model.errors import Refused, StorageError
+from everlog.model.ids import Instant
+from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
 from everlog.wire.message import Message
+
+_log = logging.getLogger(__name__)
 
 ELECTIONS_PER_DECISION = 1_000
 """As in Kafka: each lead that moves costs its clients a moment."""
@@ -62,3 +69,40 @@ def _count(partition: PartitionImage, preferred: Counter[int], elsewhere: Counte
     preferred[first] += 1
     if partition.leader != first:
         elsewhere[first] += 1
+
+
+class Balancer:
+    """When the active controller looks after the balance: an interval after it took the lead, and so on."""
+
+    def __init__(self, decider: Decider, settings: BrokerSettings) -> None:
+        self._decider = decider
+        self._interval_ms = settings[keys.LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS] * 1000
+        self._enabled = settings[keys.AUTO_LEADER_REBALANCE_ENABLE]
+        self._due: Instant | None = None
+        self._at_work = False
+
+    def begin(self, now: Instant) -> None:
+        """This node has taken the lead."""
+        if self._enabled:
+            self._due = Instant(now + self._interval_ms)
+
+    def deadline(self) -> Instant | None:
+        """When it wants to be ticked; None if never."""
+        return self._due
+
+    def tick(self, now: Instant) -> None:
+        """Look, if it is time; only while this node leads."""
+        if self._due is None or now < self._due:
+            return
+        self._due = Instant(now + self._interval_ms)
+        if not self._at_work:
+            self._at_work = True
+            self._decider.submit(BalanceLeaders(), self._decided)
+
+    def _decided(self, reply: More | Refused | StorageError | None) -> None:
+        if isinstance(reply, More):
+            self._decider.submit(BalanceLeaders(), self._decided)
+            return
+        self._at_work = False
+        if reply is not None:
+            _log.info("leads were not balanced: %s", reply)

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from everlog.controller.decisions import Decision, Refusal, Standing
-from everlog.controller.elections import with_enough_in_sync
+from everlog.controller.elections import with_enough_in_sync, with_leader_wanted
 from everlog.controller.partition_changes import Rules, changed_partitions
 from everlog.metadata.delta import apply
-from everlog.metadata.image import ALL_BROKERS, ConfigResource, ResourceType
+from everlog.metadata.image import ALL_BROKERS, NO_LEADER, ConfigResource, ResourceType
 from everlog.model.errors import ConfigError, ErrorCode, Refused
 from everlog.model.ids import BrokerId
 from everlog.model.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Update, check_topic_overrides
 from everlog.model.settings.broker import parse_broker_value, unknown_setting
 from everlog.model.settings.kinds import split_list
 from everlog.model.settings.topic import topic_origins
-from everlog.model.settings.topic_table import MIN_INSYNC_REPLICAS
+from everlog.model.settings.topic_table import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
 from everlog.wire.message import Message
 from everlog.wire.messages.config_record import ConfigRecord
 
@@ -83,23 +83,31 @@ def _decided(
     reply = [outcome if isinstance(outcome, Refusal) else None for outcome in outcomes]
     if validate_only:
         return Decision((), reply)
-    return Decision((*records, *_eligible_no_more(records, standing)), reply)
+    return Decision((*records, *_partitions_concerned(records, standing)), reply)
 
 
-def _eligible_no_more(records: list[ConfigRecord], standing: Standing) -> list[Message]:
-    """The records for partitions that need fewer in sync now than they have.
+def _partitions_concerned(records: list[ConfigRecord], standing: Standing) -> list[Message]:
+    """The records for partitions that the configs mean a change for.
 
-    Their leaders go on committing, and what they commit then those in the ELR do not have (KIP-966).
+    Where fewer need to be in sync than before, leaders go on committing, and what they commit then those in
+    the ELR do not have (KIP-966). Where unclean leaders are allowed now, what nobody leads gets one.
     """
-    if not any(record.name == MIN_INSYNC_REPLICAS.key for record in records):
-        return []
-    then = replace(standing, image=apply(standing.image, records, standing.image.epoch))
-    found, _ = changed_partitions(
-        standing.image,
-        Rules(then),
-        with_enough_in_sync,
-        lambda partition: bool(partition.eligible_leaders and partition.isr),
-    )
+    names = {record.name for record in records}
+    found: list[Message] = []
+    if names.isdisjoint((MIN_INSYNC_REPLICAS.key, UNCLEAN_LEADER_ELECTION_ENABLE.key)):
+        return found
+    rules = Rules(replace(standing, image=apply(standing.image, records, standing.image.epoch)))
+    if MIN_INSYNC_REPLICAS.key in names:
+        found += changed_partitions(
+            standing.image,
+            rules,
+            with_enough_in_sync,
+            lambda partition: bool(partition.eligible_leaders and partition.isr),
+        )[0]
+    if UNCLEAN_LEADER_ELECTION_ENABLE.key in names:
+        found += changed_partitions(
+            standing.image, rules, with_leader_wanted, lambda partition: partition.leader == NO_LEADER
+        )[0]
     return found
 
 

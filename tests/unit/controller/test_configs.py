@@ -243,3 +243,16 @@ def test_the_number_in_sync_cannot_differ_between_brokers() -> None:
 
     assert code is ErrorCode.INVALID_REQUEST
     assert "elections rest on it" in message
+
+
+def test_allowing_unclean_leaders_gives_one_to_what_nobody_leads() -> None:
+    cluster = Cluster(2)
+    cluster.create("orders", (1, 2))
+    cluster.put(isr=(1,))
+    cluster.fence(1)
+    assert cluster.partition().leader == -1
+
+    lowered(cluster, ORDERS, ConfigChange("unclean.leader.election.enable", SET, "true"))
+
+    assert shape(cluster.partition()) == (2, (2,), ())
+    assert cluster.partition().recovering

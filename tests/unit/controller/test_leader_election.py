@@ -1,11 +1,18 @@
 """Leaders that somebody asks for, and those that go back by themselves (KIP-460)."""
 
-from everlog.controller.balance import BalanceLeaders, owed_leads
-from everlog.controller.decisions import More, Refusal
+from typing import TypeVar
+
+from everlog.controller.balance import BalanceLeaders, Balancer, owed_leads
+from everlog.controller.controller import Done
+from everlog.controller.decisions import Command, More, Refusal
 from everlog.controller.leader_election import ElectionType, ElectLeaders
 from everlog.metadata.image import NO_LEADER
 from everlog.model.errors import ErrorCode
+from everlog.model.ids import Instant
+from tests.unit.controller.builders import Machine, some_settings, started
 from tests.unit.controller.clusters import Cluster, check_invariants, epochs, shape
+
+R = TypeVar("R")
 
 
 def codes(reply: dict[tuple[str, int], Refusal | None]) -> dict[tuple[str, int], ErrorCode | None]:
@@ -116,3 +123,31 @@ def test_leads_go_back_in_steps_and_not_at_all_where_the_setting_says_so() -> No
     assert isinstance(on.do(BalanceLeaders(limit=2)), More)
     assert on.do(BalanceLeaders(limit=2)) is None
     assert {on.partition(number=number).leader for number in range(3)} == {1}
+
+
+def test_the_balance_is_looked_after_once_an_interval_from_the_lead_on() -> None:
+    machine = Machine()
+    settings = some_settings(leader_imbalance_check_interval_seconds="60")
+    controller = started(machine, settings)
+    asked: list[Command[object]] = []
+
+    class Counting:
+        def submit(self, command: Command[R], done: Done[R]) -> None:
+            asked.append(command)
+            controller.submit(command, done)
+
+    balancer = Balancer(Counting(), settings)
+    assert balancer.deadline() is None
+    balancer.begin(Instant(1_000))
+    assert balancer.deadline() == 61_000
+
+    balancer.tick(Instant(60_999))
+    assert asked == []
+    balancer.tick(Instant(61_000))
+    machine.aside.run_all()
+    assert asked == [BalanceLeaders()]
+    balancer.tick(Instant(61_001))
+    assert (len(asked), balancer.deadline()) == (1, 121_000)
+    off = Balancer(controller, some_settings(auto_leader_rebalance_enable="false"))
+    off.begin(Instant(0))
+    assert off.deadline() is None

@@ -9,6 +9,7 @@ from everlog.broker.direct_exchange import DirectExchange
 from everlog.broker.exchange import Exchange
 from everlog.broker.session import Session
 from everlog.controller import Controller
+from everlog.controller.balance import Balancer
 from everlog.controller.fencing import fence
 from everlog.controller.heartbeats import Heartbeats
 from everlog.metadata.image import BrokerImage, ClusterImage
@@ -54,6 +55,7 @@ class Desk:
         self.alarm = alarm
         self.advertised: Mapping[int, tuple[int, int]] = dispatch.ADVERTISED
         self.heartbeats = Heartbeats(settings[keys.BROKER_SESSION_TIMEOUT_MS])
+        self._balancer = Balancer(controller, settings)
         self._peers = peers
         self._beats: dict[Session, tuple[BrokerId, int]] = {}
         """The connections that brokers beat on, with the broker's number and epoch."""
@@ -90,12 +92,13 @@ class Desk:
                 self._look_for(known)
 
     def tick(self, now: Instant) -> None:
-        """Fence the brokers that were not heard of for too long."""
+        """Fence the brokers that were not heard of for too long, and give leads back that are elsewhere."""
         if not self.controller.is_active:
             return
         for broker, epoch in self.heartbeats.overdue(now):
             _log.warning("broker %d was not heard of for too long and is fenced", broker)
             self._fence(broker, epoch)
+        self._balancer.tick(now)
         self._ring()
 
     def _activated(self) -> None:
@@ -103,6 +106,7 @@ class Desk:
         # Whoever has our own number is this very process, or one that it has come after.
         others = [broker for broker in self.image.brokers.values() if broker.id != self.node_id]
         self.heartbeats.begin(others, now)
+        self._balancer.begin(now)
         self._ring()
         for broker in others:
             if not broker.fenced:
@@ -130,6 +134,6 @@ class Desk:
         fence(self.controller, broker, epoch, done)
 
     def _ring(self) -> None:
-        deadline = self.heartbeats.deadline()
-        if deadline is not None:
-            self.alarm.ring_by(deadline)
+        for deadline in (self.heartbeats.deadline(), self._balancer.deadline()):
+            if deadline is not None:
+                self.alarm.ring_by(deadline)
