@@ -42,7 +42,7 @@ class BrokerProcess:
         """What it has written to stderr so far."""
         return self._errors.read_text(errors="replace")
 
-    def stop(self, timeout_s: float = 20.0) -> int:
+    def stop(self, timeout_s: float = 60.0) -> int:
         """Ask it to end, as Ctrl-C or a service manager would, and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

@@ -12,11 +12,16 @@ from pathlib import Path
 
 import pytest
 from _pytest.nodeid import NodeId
+from hypothesis import settings
 
 from tests import apache_kafka, brokers
 
 # Before anything starts Spark: its defaults, for all sessions that any test starts.
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
+
+# On a busy machine one example may take as long as all of them; the suite's own limits are enough.
+settings.register_profile("everlog", deadline=None)
+settings.load_profile("everlog")
 
 _BROKER_STDERR = pytest.StashKey[Path]()
 

@@ -49,7 +49,7 @@ def test_two_thousand_partitions_fit_one_broker_and_restart_quickly(tmp_path: Pa
             producer.send_all(f"many-{topic}", ((n, b"one %d" % n) for n in range(PARTITIONS)))
         check_bounds(broker, "one record in each")
         stopping = time.monotonic()
-        assert broker.stop(60) == 0
+        assert broker.stop(180) == 0
         print(f"clean stop: {time.monotonic() - stopping:.2f} s")
     finally:
         broker.kill()
@@ -75,6 +75,6 @@ def test_two_thousand_partitions_fit_one_broker_and_restart_quickly(tmp_path: Pa
         for topic, partition in ((0, 0), (3, 321), (TOPICS - 1, PARTITIONS - 1)):
             values = read_all(broker.bootstrap, f"many-{topic}", partition)
             assert values == [b"one %d" % partition, b"two %d" % partition]
-        assert broker.stop(60) == 0
+        assert broker.stop(180) == 0
     finally:
         broker.kill()
