@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from everlog.broker.broker import Broker
+from everlog.broker.controller_channel import ControllerChannel
 from everlog.broker.exchange import Parts
+from everlog.broker.membership import Membership, NodeWorld
 from everlog.broker.session import Outlet, Session
-from everlog.controller import Controller
 from everlog.controller.brokers import InitializeCluster, RegisterBroker, UnfenceBroker
 from everlog.controller.decisions import Command, Refusal, Standing
 from everlog.controller.producer_ids import AllocateProducerIds
@@ -25,8 +26,6 @@ from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import BrokerId, Instant, Uuid
 from everlog.model.settings import BrokerSettings, broker_settings
 from everlog.node.node import Node
-from everlog.peers.address import Address
-from everlog.peers.peer import Peer
 from everlog.peers.peers import Peers
 from everlog.ports.files import Buffer
 from everlog.ports.links import LinkOwner
@@ -85,27 +84,6 @@ class _Aside(SimAside):
         had_work = bool(self.waiting or self.ended)
         super().run_all()
         return had_work
-
-
-class _Metadata:
-    """The metadata log as one broker has it."""
-
-    def __init__(self, cluster: "JoinedCluster") -> None:
-        self._cluster = cluster
-        self.image = cluster.image
-        self.changes = Changes()
-        self._listeners: list[Callable[[ClusterImage], None]] = []
-
-    def subscribe(self, listener: Callable[[ClusterImage], None]) -> None:
-        self._listeners.append(listener)
-
-    def publish(self, image: ClusterImage, changes: Changes) -> None:
-        self.image, self.changes = image, changes
-        for listener in self._listeners:
-            listener(image)
-
-    def submit(self, command: Command[R], done: Callable[[R | Refused], None]) -> None:
-        done(self._cluster.decide(command))
 
 
 class _Link:
@@ -206,18 +184,6 @@ class _Channel:
         self._cluster.post(Hop(self._origin.number, 0, False, key, decide))
 
 
-class JoinedBroker(Broker):
-    """A broker that reaches the others and the controller."""
-
-    peers: Peers
-    channel: _Channel
-
-    def peer(self, broker_id: BrokerId, lane: str = "") -> Peer | None:
-        known = self.image.brokers.get(broker_id)
-        endpoint = None if known is None else known.endpoint("PLAINTEXT")
-        return None if endpoint is None else self.peers.at(Address(endpoint.host, endpoint.port), lane)
-
-
 class _Front:
     """As much of a node as a client needs."""
 
@@ -225,13 +191,17 @@ class _Front:
         self._host = host
 
     def open_session(self, outlet: Outlet, listener_name: str, peer_host: str) -> Session:
-        return Session(self._host.broker, outlet, listener_name, peer_host, 100)
+        return Session(self._host.broker, outlet, listener_name, peer_host, 100, self._host.broker)
+
+    def settle(self) -> None:
+        self._host.broker.settle()
 
 
 class Host(SimNode):
     """One broker of the cluster, with a disk and threads of its own."""
 
-    def __init__(self, cluster: "JoinedCluster", number: int, settings: BrokerSettings) -> None:
+    def __init__(self, cluster: "JoinedCluster", settings: BrokerSettings, epoch: int) -> None:
+        number = settings.node_id
         self.cluster, self.number = cluster, number
         self.is_up = True
         self.files = SimFiles()
@@ -240,32 +210,22 @@ class Host(SimNode):
         self.threads = _Aside(cluster)
         self.aside = self.threads
         self.links = _Links(cluster, self)
-        self.metadata = _Metadata(cluster)
         self.unheard: deque[tuple[ClusterImage, Changes]] | None = None
         """What was not told to this broker, while it is behind."""
         random = SimRandom(f"broker {number}")
         make_dir_durably(self.files, DATA)
         directory = LogDirectory(World(self.files, self.clock, random), DATA)
         directory.load()
-        # It is asked for the image and for submit, and for nothing else of a controller.
-        controller = cast(Controller, self.metadata)
-        self.joined = JoinedBroker(
-            settings,
-            "cluster",
-            controller,
-            self.files,
-            [directory],
-            self.clock,
-            random,
-            self.aside,
-            self.alarm,
-        )
-        self.joined.peers = Peers(self.links, self.clock, self.alarm, f"broker-{number}")
-        self.joined.channel = _Channel(cluster, self)
+        world = NodeWorld(self.files, self.clock, random, self.aside, self.alarm, self.links)
+        self.peers = Peers(self.links, self.clock, self.alarm, f"broker-{number}")
+        # A broker asks its channel, and does nothing else with it.
+        channel = cast(ControllerChannel, _Channel(cluster, self))
+        member = Membership("cluster", epoch, cluster.image, channel, None, self.peers)
+        self.joined = Broker(settings, member, [directory], world)
         self.node = cast(Node, _Front(self))  # A client asks it for a session, and for nothing else.
 
     @property
-    def broker(self) -> JoinedBroker:
+    def broker(self) -> Broker:
         return self.joined
 
     def pass_time(self, ms: int) -> None:
@@ -274,7 +234,7 @@ class Host(SimNode):
     def tick(self) -> None:
         self.alarm.deadline = None
         self.joined.tick(self.clock.now())
-        self.joined.peers.tick(self.clock.now())
+        self.peers.tick(self.clock.now())
         self.joined.settle()
 
 
@@ -296,14 +256,13 @@ class JoinedCluster:
         self._settings = _settings(0, count, overrides)
         self.decide(InitializeCluster())
         for number in range(1, count + 1):
-            host = self.hosts[number] = Host(self, number, _settings(number, count, overrides))
             endpoint = Endpoint("PLAINTEXT", f"broker-{number}", PORT, 0)
             directory = Uuid(number.to_bytes(16, "little"))
             epoch = self.decide(
                 RegisterBroker(BrokerId(number), directory, (endpoint,), (directory,), f"rack-{number}")
             )
             assert isinstance(epoch, int), epoch
-            host.joined.replication.registered(epoch)
+            self.hosts[number] = Host(self, _settings(number, count, overrides), epoch)
             self.decide(UnfenceBroker(BrokerId(number), epoch))
         for host in self.hosts.values():
             host.connect("PLAINTEXT")
@@ -330,7 +289,7 @@ class JoinedCluster:
             if host.unheard is not None:
                 host.unheard.append((self.image, changes))
             elif host.is_up:
-                host.metadata.publish(self.image, changes)
+                host.joined.image_changed(self.image, changes)
 
     def fall_behind(self, number: int) -> None:
         """Let a broker hear no more of the metadata."""
@@ -341,7 +300,7 @@ class JoinedCluster:
         host = self.hosts[number]
         unheard, host.unheard = host.unheard or deque(), None
         for image, changes in unheard:
-            host.metadata.publish(image, changes)
+            host.joined.image_changed(image, changes)
         self.pass_time(A_MOMENT_MS)
 
     def controller_answer(self, request: Message) -> Message | Refused:
