@@ -105,6 +105,7 @@ class QuorumNode:
             {one.id: Address(one.host, one.port) for one in settings.voters},
         )
         world = MemberWorld(aside, clock, alarm, random)
+        self.desk = self
         self.member = self.quorum = open_member(
             settings, directories[DATA], metadata, QuorumStore(files, log.path), world, transport
         )

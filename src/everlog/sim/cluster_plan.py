@@ -127,7 +127,7 @@ _NETWORK = (
     Blow.STORM,
     Blow.SLOW,
 )
-_DISK = (Blow.WRITE_FAILS, Blow.SYNC_FAILS, Blow.DISK_FULL, Blow.ROT)
+_DISK = (Blow.WRITE_FAILS, Blow.SYNC_FAILS, Blow.DISK_FULL)
 
 
 def draw_cluster(seed: int) -> ClusterPlan:

@@ -12,7 +12,7 @@ from everlog.sim.cluster_nemesis import ClusterNemesis
 from everlog.sim.cluster_plan import SESSION_MS, ClusterPlan, Mark, draw_cluster
 from everlog.sim.cluster_trace import Trace
 from everlog.sim.history import History, Kind, Operation, Outcome, Recorder
-from everlog.sim.machine import CONTROLLERS_PORT, Machine, host_name
+from everlog.sim.machine import CLIENTS_PORT, CONTROLLERS_PORT, Machine, host_name
 from everlog.sim.mesh import Mesh
 from everlog.sim.network import Weather
 from everlog.sim.plan import Crashes, Plan
@@ -87,6 +87,10 @@ class ClusterWorld:
             f"{voter}@{host_name(voter)}:{CONTROLLERS_PORT}" for voter in range(1, min(plan.nodes, 3) + 1)
         ]
         settings = {**plan.settings, "controller.quorum.voters": ",".join(voters), "cluster.id": _CLUSTER_ID}
+        if node_id > len(voters):
+            # A larger cluster has brokers that follow the quorum and do not vote.
+            settings["process.roles"] = "broker"
+            settings["listeners"] = f"PLAINTEXT://{name}:{CLIENTS_PORT}"
         machine = Machine(node_id, self.mesh, clock, self._chance.fork(name), settings, self._stepped)
         machine.on_recovered = lambda _node: self.ghosts.recovered(machine)
         machine.kill_when_crashed = lambda: self.nemesis.crashed(machine)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from everlog.broker.session import Session
 
 CLIENTS_PORT, CONTROLLERS_PORT = 9092, 9093
+_LEAVING_MS = 20_000
+"""How long a node that leaves may take to hand over before it is just stopped."""
 _LISTENERS = {CLIENTS_PORT: "PLAINTEXT", CONTROLLERS_PORT: "CONTROLLER"}
 
 
@@ -119,6 +121,8 @@ class Machine(Host):
         name = _LISTENERS.get(port)
         if self.node is None or name is None or (port == CLIENTS_PORT and not self.serving):
             return None
+        if port == CONTROLLERS_PORT and self.node.desk is None:
+            return None
         guest = _Guest(self, self._runner())
 
         def greet() -> None:
@@ -160,10 +164,8 @@ class Machine(Host):
             self.on_failed(error)
             return
         self.on_recovered(self.node)
-        listeners = [
-            Listener(name, self.name, port, SecurityProtocol.PLAINTEXT) for port, name in _LISTENERS.items()
-        ]
-        self.node.start(listeners, self._started)
+        listener = Listener(_LISTENERS[CLIENTS_PORT], self.name, CLIENTS_PORT, SecurityProtocol.PLAINTEXT)
+        self.node.start([listener], self._started)
 
     def _started(self, error: EverlogError | None) -> None:
         if error is not None:
@@ -192,6 +194,7 @@ class Machine(Host):
             self._scheduler.at(0, stop)
 
         self._run(lambda: node.leave(left))
+        self._scheduler.at(_LEAVING_MS, stop)
 
     def crash(self, loss: Loss) -> None:
         """End it at once. Without power nobody is told; a process that dies has its connections closed."""
