@@ -1,8 +1,11 @@
 """A quorum and a desk that do what a test tells them to."""
 
+from typing import ClassVar
+
 from everlog.broker.controller_channel import ControllerChannel
 from everlog.broker.exchange import Exchange
 from everlog.peers.address import Address
+from everlog.wire.apis import ApiKey
 from everlog.wire.message import Message
 from tests.unit.peers.scripted import ScriptedWorld
 
@@ -25,6 +28,11 @@ class ScriptedQuorum:
 
 class ScriptedDesk:
     """Keeps what it is to serve; a test answers it."""
+
+    advertised: ClassVar[dict[int, tuple[int, int]]] = {
+        ApiKey.CREATE_TOPICS: (2, 7),
+        ApiKey.DESCRIBE_QUORUM: (0, 2),
+    }
 
     def __init__(self) -> None:
         self.served: list[tuple[Message, Exchange]] = []

@@ -10,6 +10,7 @@ from everlog.wire.apis import APIS, ApiKey
 from everlog.wire.codec import decode_response, encode_request, encode_response
 from everlog.wire.message import Message
 from everlog.wire.messages.api_versions import ApiVersionsRequest
+from everlog.wire.messages.create_acls import CreateAclsRequest
 from everlog.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -269,6 +270,7 @@ class TestEnvelope:
             ("request_data", INSIDE[:20], ErrorCode.INVALID_REQUEST),
             ("request_data", inside_of(ApiVersionsRequest(), 3), ErrorCode.INVALID_REQUEST),
             ("request_data", inside_of(EnvelopeRequest(), 0), ErrorCode.INVALID_REQUEST),
+            ("request_data", inside_of(CreateAclsRequest(), 3), ErrorCode.INVALID_REQUEST),
             ("request_data", b"\x00\x13\x00\x63" + INSIDE[4:], ErrorCode.UNSUPPORTED_VERSION),
             ("client_host_address", b"abc", ErrorCode.INVALID_REQUEST),
             ("request_principal", b"", ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),

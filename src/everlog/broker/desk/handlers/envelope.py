@@ -4,8 +4,9 @@ The request inside is served as if its client had sent it here, and the whole an
 the answer. An error of the envelope itself says that the request inside was not served at all.
 """
 
+from collections.abc import Mapping
 from struct import Struct, error
-from typing import Final
+from typing import Final, Protocol
 
 from everlog.broker.controller_channel import LocalDesk
 from everlog.broker.direct_exchange import DirectExchange
@@ -28,7 +29,16 @@ from everlog.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 _PREFIX: Final = Struct(">h")
 
 
-def handle(desk: LocalDesk, request: EnvelopeRequest, exchange: Exchange) -> None:
+class ServingDesk(LocalDesk, Protocol):
+    """A desk that says what it serves."""
+
+    @property
+    def advertised(self) -> Mapping[int, tuple[int, int]]:
+        """API key to versions."""
+        ...
+
+
+def handle(desk: ServingDesk, request: EnvelopeRequest, exchange: Exchange) -> None:
     """Serve the request inside; answer with its answer, or with why it cannot be served."""
     try:
         peer_host = unpacked_host(request.client_host_address)
@@ -40,7 +50,7 @@ def handle(desk: LocalDesk, request: EnvelopeRequest, exchange: Exchange) -> Non
     except (ProtocolError, ValueError):
         exchange.answer(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
-    if header.api_key not in FORWARDED:
+    if header.api_key not in FORWARDED or header.api_key not in desk.advertised:
         exchange.answer(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
     if not _is_principal(request.request_principal):
