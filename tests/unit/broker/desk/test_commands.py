@@ -11,6 +11,7 @@ from everlog.wire.messages import alter_partition_reassignments as moving
 from everlog.wire.messages import assign_replicas_to_dirs as dirs
 from everlog.wire.messages import elect_leaders as electing
 from everlog.wire.messages import list_partition_reassignments as listing
+from everlog.wire.messages import update_features as features
 from everlog.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -334,3 +335,24 @@ def test_a_broker_says_where_its_replicas_lie() -> None:
     assert orders(desk).isr == (1, 3), "a directory that the broker does not have is lost, and all in it"
     desk.join(4)
     assert asked(spare, 0, broker=4) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_level_of_a_feature_is_changed(version: int) -> None:
+    desk = a_desk(1)
+
+    def asked(level: int, *, down: bool) -> features.UpdateFeaturesResponse:
+        update = features.FeatureUpdateKey(feature="group.version", max_version_level=level)
+        if version == 0:
+            update.allow_downgrade = down
+        else:
+            update.upgrade_type = 2 if down else 1
+        request = features.UpdateFeaturesRequest(feature_updates=[update])
+        return desk.ask(request, version, features.UpdateFeaturesResponse)
+
+    refused = asked(0, down=False)
+    assert refused.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert [one.error_code for one in refused.results] == [refused.error_code] * (version < 2)
+    done = asked(0, down=True)
+    assert (done.error_code, done.error_message) == (0, None)
+    assert "group.version" not in desk.image.features
