@@ -12,7 +12,7 @@ SIM_REPORT ?= .work/sim.json
 SPARK_KILLS ?= 200
 KERNELS := $(wildcard src/everlog/*.h src/everlog/*/*.[ch] src/everlog/*/*/*.[ch])
 
-.PHONY: run test test-kafka check format fuzz crash chaos sim spark-kills bench bench-spark bench-quick messages clean help
+.PHONY: run test test-kafka check format fuzz crash chaos sim spark-kills bench bench-spark bench-cluster bench-quick messages clean help
 .DEFAULT_GOAL := help
 
 help: ## show what can be made
@@ -67,6 +67,9 @@ bench-spark: $(VENV)/.tests ## measure our Spark source and sink beside Spark's 
 
 bench: $(VENV)/.tests ## measure beside Apache Kafka on this machine (about 25 minutes; ARGS= for options)
 	$(BIN)/python -m bench $(ARGS)
+
+bench-cluster: $(VENV)/.tests ## measure three brokers beside three of Apache Kafka, failover included (ARGS= for options)
+	$(BIN)/python -m bench.cluster $(ARGS)
 
 bench-quick: $(VENV)/.tests ## the same in a few minutes, with a wide spread
 	$(BIN)/python -m bench --quick $(ARGS)

@@ -173,13 +173,14 @@ class _Course:
         self, label: str, name: str, trio: Trio, trios: list[Trio], take: Callable[[Load], Values]
     ) -> None:
         try:
-            wait_quiet([pid for one in trios for pid in one.pids], QUIET_CORES, self._quiet_timeout_s)
+            ours = [pid for one in trios for pid in one.pids]
+            before = wait_quiet(ours, QUIET_CORES, self._quiet_timeout_s)
             load = Load(trio, self._plan, self._directory)
-            # A broker that is killed takes its clock along: its cluster then counts as foreign.
-            steady = name != "cluster.failover"
-            foreign = ForeignCpu(trio.pids if steady else [])
+            foreign = ForeignCpu(trio.pids)
             values = take(load)
-            sample = Sample(name, trio.kind.name, values, foreign.cores(load.loader_cpu_s), load.loader_cpu_s)
+            # A broker that is killed takes its clock along: what others used just before must do then.
+            cores = before if name == "cluster.failover" else foreign.cores(load.loader_cpu_s)
+            sample = Sample(name, trio.kind.name, values, cores, load.loader_cpu_s)
         except _FAILURES as failure:
             self._results.failures.append(f"{name} on {trio.kind.title}: {failure}")
             _say(f"FAILED {self._results.failures[-1]}")

@@ -130,7 +130,7 @@ class Load:
         return outcomes, spent
 
 
-def _led(leader: int | None) -> int:
-    if leader is None:
+def _led(leader: int) -> int:
+    if leader < 0:
         raise RuntimeError("a partition has no leader")
     return leader

@@ -118,3 +118,18 @@ def test_one_busy_sample_among_quiet_ones_is_enough_to_mark_its_row() -> None:
 
     assert row_of(results, RATE).quiet == (2, 3)
     assert row_of(results, RATE).provisional
+
+
+def test_rows_of_a_cluster_are_in_the_table_and_in_the_chart() -> None:
+    results = some_results(
+        {
+            "cluster.produce.1p.mb_s": ([400.0], [50.0]),
+            "cluster.latency.300.ack_p99": ([500.0], [1_000.0]),
+            "cluster.failover.p99": ([0.2], [10.0]),
+        }
+    )
+
+    assert row_of(results, "cluster.produce.1p.mb_s").verdict is Verdict.WANTED
+    assert row_of(results, "cluster.failover.p99").verdict is Verdict.WANTED
+    assert "3 brokers, acknowledgement, 300 records/s, p99" in report.text_table(results)
+    assert "kill -9 of a leader, writable again, p99" in svg_chart(results)

@@ -37,7 +37,7 @@ def test_every_broker_gets_settings_that_make_one_cluster(brokers: int, tmp_path
     assert len({one.log_dirs for one in told}) == brokers
     ports = [listener.port for one in told for listener in one.listeners]
     assert len(set(ports)) == len(ports)
-    by_id = {one.node_id: one for one in told}
+    by_id = {int(one.node_id): one for one in told}
     for voter in told[0].voters:
         (listener,) = by_id[voter.id].controller_listeners
         assert (voter.host, voter.port) == (listener.host, listener.port)
