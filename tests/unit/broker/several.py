@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from everlog.broker.broker import Broker
 from everlog.broker.exchange import Parts
+from everlog.broker.membership import Membership, NodeWorld
 from everlog.broker.replicas import Replica
 from everlog.broker.session import Outlet, Session
-from everlog.controller import Controller
 from everlog.log.directory import LogDirectory
 from everlog.log.partition import World
 from everlog.metadata.delta import Changes
@@ -30,7 +30,7 @@ from everlog.metadata.image import (
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import BrokerId, Instant, LeaderEpoch, Offset, Uuid
 from everlog.model.settings import broker_settings
-from everlog.peers.address import Unreachable
+from everlog.peers.address import Address, Unreachable
 from everlog.sim.alarm import SimAlarm
 from everlog.sim.aside import SimAside
 from everlog.sim.chance import SimRandom
@@ -48,21 +48,11 @@ from tests.unit.broker.simulated import DATA, Client
 LISTENER = "PLAINTEXT"
 
 
-class Decrees:
-    """Stands where a broker looks for the committed image."""
+class _NoPeers:
+    """Stands for connections that nobody opens here: brokers reach each other by lines."""
 
-    def __init__(self, image: ClusterImage) -> None:
-        self.image = image
-        self.changes = Changes()
-        self._listeners: list[Callable[[ClusterImage], None]] = []
-
-    def subscribe(self, listener: Callable[[ClusterImage], None]) -> None:
-        self._listeners.append(listener)
-
-    def publish(self, image: ClusterImage, changes: Changes) -> None:
-        self.image, self.changes = image, changes
-        for listener in self._listeners:
-            listener(image)
+    def forget(self, address: Address) -> None:
+        pass
 
 
 class _Answers:
@@ -141,13 +131,12 @@ class Host:
         self.number = number
         self.files = SimFiles()
         self.overrides = overrides
-        self.is_up = True
-        self.epoch = 0
-        self.start()
+        self.start(10 + number)
 
-    def start(self) -> None:
-        """Start on what is on the disk; the broker is not registered yet."""
+    def start(self, epoch: int) -> None:
+        """Start on what is on the disk, in an epoch that the others may not have heard of yet."""
         self.is_up = True
+        self.epoch = epoch
         self.aside = SimAside()
         self.alarm = SimAlarm()
         given = {
@@ -162,29 +151,21 @@ class Host:
         random = SimRandom(f"broker {self.number}")
         self.directory = LogDirectory(World(self.files, clock, random), DATA)
         self.directory.load()
-        self.decrees = Decrees(self.world.image)
-        self.broker = Broker(
-            broker_settings(given),
-            "cluster",
-            # It is asked for nothing but the image: what decides is not what these tests are about.
-            cast(Controller, self.decrees),
-            self.files,
-            [self.directory],
-            clock,
-            random,
-            self.aside,
-            self.alarm,
-        )
-        shown = cast(Any, self.broker)
-        shown.peer = lambda other, lane: self.world.line(self.number, other)
-        shown.channel = self
+        # What decides is not what these tests are about: the channel takes proposals and nothing else.
+        member = Membership("cluster", epoch, self.world.image, cast(Any, self), None, cast(Any, _NoPeers()))
+        world = NodeWorld(self.files, clock, random, self.aside, self.alarm, cast(Any, None))
+        self.broker = Broker(broker_settings(given), member, [self.directory], world)
+        cast(Any, self.broker).peer = lambda other, lane: self.world.line(self.number, other)
 
     @property
     def node(self) -> "Host":
         return self
 
     def open_session(self, outlet: Outlet, listener_name: str, peer_host: str) -> Session:
-        return Session(self.broker, outlet, listener_name, peer_host, 1000)
+        return Session(self.broker, outlet, listener_name, peer_host, 1000, self.broker)
+
+    def settle(self) -> None:
+        self.broker.settle()
 
     def client(self) -> Client:
         return Client(cast(Any, self), LISTENER)
@@ -228,8 +209,6 @@ class SeveralBrokers:
         self.hosts: dict[int, Host] = {}
         for one in numbers:
             self.hosts[one] = Host(self, one, settings)
-            self.hosts[one].epoch = 10 + one
-            self.hosts[one].broker.replication.registered(10 + one)
 
     def __getitem__(self, number: int) -> Host:
         return self.hosts[number]
@@ -281,7 +260,7 @@ class SeveralBrokers:
     def tell(self, *numbers: int, name: str = "orders") -> None:
         """Let brokers hear of the image as it is."""
         for number in numbers:
-            self.hosts[number].decrees.publish(self.image, Changes(topics=(name,)))
+            self.hosts[number].broker.image_changed(self.image, Changes(topics=(name,)))
 
     def register(self, number: int, epoch: int, rack: str | None = None) -> None:
         """A broker has a new registration, which all hear of."""
@@ -297,7 +276,7 @@ class SeveralBrokers:
         self.image = replace(image, end_offset=Offset(self.image.end_offset + 1))
         for host in self.hosts.values():
             if host.is_up and (tell is None or host.number in tell):
-                host.decrees.publish(self.image, changes)
+                host.broker.image_changed(self.image, changes)
 
     # --- the network
 

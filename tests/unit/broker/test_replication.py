@@ -335,7 +335,7 @@ def test_a_start_that_forgot_the_end_of_the_log_does_not_lead_on() -> None:
     world = three()
     produce(world, world[1], b"a")
     world[1].stop(cleanly=False)
-    world[1].start()  # The metadata still says that broker 1 leads in this epoch.
+    world[1].start(21)  # The metadata still says that broker 1 leads in this epoch.
     client = world[1].client()
     ask(client, b"b", acks=1)
 
@@ -364,7 +364,7 @@ def test_what_is_committed_is_known_again_after_a_clean_stop() -> None:
     produce(world, world[1], b"a")
     world.run(100)
     world[2].stop()
-    world[2].start()
+    world[2].start(22)
     world.register(2, 22)
     world.cut(2)
 
@@ -570,6 +570,7 @@ def append(world: SeveralBrokers, raw: bytearray) -> None:
     batch = batch_at(raw)
     replica.opened().append(batch, replica.leader_epoch, world.clock.wall(), Origin.COORDINATOR)
     world[1].broker.replication.appended(replica, batch.size)
+    world[1].broker.settle()
 
 
 def test_deleted_records_are_gone_once_all_that_are_alive_have_let_go_of_them() -> None:
