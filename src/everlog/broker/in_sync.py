@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from everlog.broker.neighbours import channel
 from everlog.broker.replicas import Replica
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import BrokerId, Instant
@@ -107,9 +106,6 @@ class InSyncProposals:
             self._broker.alarm.ring_by(min(times))
 
     def _send(self) -> None:
-        way = channel(self._broker)
-        if way is None:
-            return
         sent, self._waiting = self._waiting, []
         self._under_way = True
         topics: dict[bytes, RequestTopicData] = {}
@@ -122,7 +118,7 @@ class InSyncProposals:
         request = AlterPartitionRequest(
             broker_id=self._broker.node_id, broker_epoch=self.broker_epoch, topics=list(topics.values())
         )
-        way.ask(request, _VERSION, partial(self._answered, sent), _TIMEOUT_MS)
+        self._broker.channel.ask(request, _VERSION, partial(self._answered, sent), _TIMEOUT_MS)
 
     def _request(self, one: _Proposal) -> RequestPartitionData:
         me = self._broker.node_id

@@ -1,16 +1,12 @@
-"""The other nodes as a broker's own needs meet them: controllers and brokers.
+"""Other brokers as this one asks them, and what the cluster knows of the partitions it asks about."""
 
-A broker that is alone has none of them: its own controller decides.
-"""
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from everlog.metadata.image import PartitionImage
-from everlog.model.errors import ErrorCode, Refused
+from everlog.model.errors import ErrorCode
 from everlog.model.ids import BrokerId
 from everlog.model.topics import TopicPartition
-from everlog.wire.message import Message
+from everlog.peers.peer import Peer
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
@@ -19,37 +15,10 @@ REQUEST_TIMEOUT_MS = 30_000
 """How long another broker may take to answer, as in Kafka."""
 
 
-class Channel(Protocol):
-    """Whichever controller is active."""
-
-    def ask(
-        self, request: Message, version: int, done: Callable[[Message | Refused], None], timeout_ms: int
-    ) -> None:
-        """Ask it, waiting while there is none; `done` gets the response, or Refused when the time is up."""
-        ...
-
-
-class Neighbour(Protocol):
-    """Another broker."""
-
-    def ask(self, request: Message, version: int, timeout_ms: int, done: Callable[[object], None]) -> None:
-        """Ask it; `done` gets the response, or something that is none and says why there is none."""
-        ...
-
-
-def channel(broker: "Broker") -> Channel | None:
-    """The way to the active controller; None for a broker whose own controller is the only one."""
-    found: Channel | None = getattr(broker, "channel", None)
-    return found
-
-
-def neighbour(broker: "Broker", broker_id: int, lane: str) -> Neighbour | None:
+def neighbour(broker: "Broker", broker_id: int, lane: str) -> Peer | None:
     """A broker that may be asked; None if it is not there, or not alive. Answers come in order in a lane."""
     known = broker.image.brokers.get(BrokerId(broker_id))
-    find: Callable[[BrokerId, str], Neighbour | None] | None = getattr(broker, "peer", None)
-    if find is None or known is None or known.fenced:
-        return None
-    return find(known.id, lane)
+    return None if known is None or known.fenced else broker.peer(known.id, lane)
 
 
 def told_code(number: int) -> ErrorCode:

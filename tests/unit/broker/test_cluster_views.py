@@ -139,10 +139,13 @@ def test_a_topic_that_this_broker_does_not_hear_of_is_asked_for_again() -> None:
 
 def test_two_who_ask_for_the_same_new_topic_both_get_it() -> None:
     cluster = JoinedCluster()
+    cluster.fall_behind(2)
     clients = [cluster[number].client() for number in (1, 2)]
     for client in clients:
         client.ask(MetadataRequest(topics=[MetadataRequestTopic(name="new")]), 12)
     cluster.settle()
+    assert [len(client.frames) for client in clients] == [1, 0], "the second has yet to hear of it"
+    cluster.catch_up(2)
 
     found = [client.take(MetadataResponse).topics[0].error_code for client in clients]
     assert found == [NONE, NONE]

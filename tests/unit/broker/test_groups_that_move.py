@@ -2,8 +2,9 @@
 
 import pytest
 
+from everlog.broker.journal import ReplicaJournal
 from everlog.coordinator.partitions import OFFSETS_TOPIC
-from everlog.model.errors import ErrorCode
+from everlog.model.errors import ErrorCode, Refused
 from everlog.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -159,6 +160,18 @@ def test_the_same_leader_in_a_new_epoch_reads_its_log_anew() -> None:
     assert after is not before
     assert after.machine.coordinator_epoch == before.machine.coordinator_epoch + 1
     assert committed_offset(cluster[1], "g", "orders") == 5
+
+
+def test_nothing_is_written_in_the_name_of_an_epoch_that_is_over() -> None:
+    cluster = a_cluster()
+    replica = cluster[1].replica(OFFSETS_TOPIC)
+    journal = ReplicaJournal(cluster[1].broker, replica, replica.leader_epoch - 1)
+
+    with pytest.raises(Refused) as caught:
+        journal.append([(b"key", b"value")], None, cluster.clock.wall())
+
+    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replica.opened().end_offset == 0
 
 
 def test_a_classic_group_keeps_generation_members_and_assignments() -> None:

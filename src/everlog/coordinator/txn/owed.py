@@ -19,16 +19,19 @@ from everlog.model.topics import TopicPartition
 
 _log = logging.getLogger(__name__)
 
-RETRY_MS = 1_000
+FIRST_RETRY_MS = 50
+MAX_RETRY_MS = 1_000
+"""How long until partitions are asked again that could not take their marker: twice as long each time."""
 
 
 class _Debt:
     """The markers of one transaction."""
 
-    __slots__ = ("retry_at", "unwritten")
+    __slots__ = ("retry_at", "unwritten", "wait_ms")
 
     def __init__(self, unwritten: frozenset[TopicPartition]) -> None:
         self.unwritten = unwritten
+        self.wait_ms = FIRST_RETRY_MS
         self.retry_at: Instant | None = None
         """When to go on; None while something is under way."""
 
@@ -134,5 +137,6 @@ class OwedMarkers:
         self._on_completed(txn.transactional_id)
 
     def _later(self, debt: _Debt) -> None:
-        debt.retry_at = Instant(self._world.clock.now() + RETRY_MS)
+        debt.retry_at = Instant(self._world.clock.now() + debt.wait_ms)
+        debt.wait_ms = min(2 * debt.wait_ms, MAX_RETRY_MS)
         self._world.alarm.ring_by(debt.retry_at)
