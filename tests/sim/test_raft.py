@@ -180,7 +180,8 @@ def test_r8_a_planted_fault_is_noticed(
     mutant(monkeypatch)
 
     def seeds_until_it_shows() -> int:
-        for seed in (*FOUND_BY.get(mutant, ()), *range(MUTANT_SEEDS)):
+        seeds: list[int] = [*FOUND_BY.get(mutant, ()), *range(MUTANT_SEEDS)]
+        for seed in seeds:
             try:
                 world(seed).run(20_000)
             except AssertionError:

@@ -15,6 +15,7 @@ from everlog.controller.brokers import NOT_CLEAN
 from everlog.controller.keeper import ImageKeeper
 from everlog.controller.metadata_log import METADATA_LOG_SETTINGS, METADATA_PARTITION
 from everlog.controller.replay import replay
+from everlog.controller.snapshotter import Snapshotter, load_image
 from everlog.log.directory import LogDirectory, make_dir_durably
 from everlog.log.partition import World
 from everlog.log.settings import LogSettings
@@ -116,6 +117,13 @@ class Node:
         self._left: Callable[[], None] = lambda: None
         self.quorum.follow(self)
         self.keeper.subscribe(self._image_changed)
+        snapshotter = Snapshotter(
+            self.quorum,
+            world.clock,
+            settings[keys.METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS],
+            settings[keys.METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS],
+        )
+        self.keeper.subscribe(lambda image, _changes: snapshotter.published(image))
 
     @property
     def has_broker(self) -> bool:
@@ -158,7 +166,8 @@ class Node:
         """The cluster as this node's log has it, committed or not: good enough to open logs by."""
         quorum = self.quorum
         try:
-            return replay(quorum.batches(self.keeper.image.end_offset, quorum.end_offset))[0]
+            image = load_image(quorum) if quorum.start_offset else self.keeper.image
+            return replay(quorum.batches(image.end_offset, quorum.end_offset), image)[0]
         except CorruptDataError as error:
             raise StorageError(
                 f"the metadata log in {self.settings.metadata_log_dir} cannot be read: {error}"
@@ -219,6 +228,8 @@ class Node:
     def committed(self, high_watermark: Offset) -> None:
         """All below is committed."""
         try:
+            if self.keeper.image.end_offset < self.quorum.start_offset:
+                self.keeper.load(load_image(self.quorum))
             self.keeper.committed(high_watermark)
         except CorruptDataError as error:
             problem = StorageError(

@@ -1,5 +1,7 @@
 """The node as a member of the quorum: its metadata log, its vote, and the way to the others."""
 
+import logging
+
 from everlog.broker.membership import NodeWorld
 from everlog.controller.metadata_log import (
     METADATA_LOG_SETTINGS,
@@ -13,10 +15,14 @@ from everlog.model.ids import METADATA_TOPIC_ID, Uuid
 from everlog.model.settings import BrokerSettings
 from everlog.peers.address import Address
 from everlog.peers.peers import Peers
+from everlog.raft.leading import NEVER
 from everlog.raft.member import MemberWorld, QuorumMember
+from everlog.raft.snapshots import SnapshotFiles
 from everlog.raft.store import QuorumStore
 from everlog.raft.transport import PeerTransport
 from everlog.raft.wire.asking import Sender
+
+_log = logging.getLogger(__name__)
 
 
 def join_quorum(
@@ -40,13 +46,40 @@ def join_quorum(
         cluster_id, "" if listener is None else listener.name, addresses.get(int(settings.node_id))
     )
     transport = PeerTransport(peers, sender, quorum_timing(settings), addresses)
+    snapshots = SnapshotFiles(world.files, log.path)
+    metadata = MetadataLog(log, lambda: home.reopen(METADATA_PARTITION), world.aside, world.clock, snapshots)
+    if not settings.is_broker:
+        metadata.on_start_moved = lambda: _let_segments_go(home, world)
     member = open_member(
         settings,
         directory,
-        MetadataLog(log, lambda: home.reopen(METADATA_PARTITION), world.aside, world.clock),
+        metadata,
         QuorumStore(world.files, log.path),
         MemberWorld(world.aside, world.clock, world.alarm, world.random),
         transport,
     )
     transport.on_gone = member.gone
     return member
+
+
+def _let_segments_go(home: LogDirectory, world: NodeWorld) -> None:
+    """Remove what a snapshot stands for now, where no broker does the housekeeping."""
+    plan = home.checkpoint_plan()
+
+    def written(result: OSError | None) -> None:
+        if isinstance(result, OSError):
+            _log.error("the checkpoints of %s cannot be written: %s", home.path, result)
+            return
+        try:
+            home.checkpointed(plan)
+        except OSError as error:
+            _log.error("expired segments in %s cannot be renamed: %s", home.path, error)
+        deletions = home.due_deletions(NEVER)
+        if deletions is not None:
+            world.aside.run(deletions.run, removed)
+
+    def removed(result: OSError | None) -> None:
+        if isinstance(result, OSError):
+            _log.error("expired segments in %s stay until the next start: %s", home.path, result)
+
+    world.aside.run(plan.run, written)

@@ -111,6 +111,22 @@ CONTROLLER_QUORUM_RETRY_BACKOFF_MS = _row(
         kind=INT,
     )
 )
+METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS = _row(
+    whole(
+        "metadata.log.max.record.bytes.between.snapshots",
+        20 * 1024 * 1024,
+        "How much of the metadata log is written before the next snapshot of it is taken.",
+        1,
+    )
+)
+METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS = _row(
+    whole(
+        "metadata.log.max.snapshot.interval.ms",
+        3_600_000,
+        "How long until a snapshot is taken of a metadata log that something was written to; 0 is never.",
+        0,
+    )
+)
 BROKER_HEARTBEAT_INTERVAL_MS = _row(
     whole(
         "broker.heartbeat.interval.ms",
