@@ -1,5 +1,6 @@
 """Three brokers as processes: Everlog's, or with `--broker apache` those of Apache Kafka."""
 
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +11,8 @@ import everlog
 from everlog.embedded.brokers import ProcessBroker
 from tests import apache_kafka
 from tests.apache_cluster import ApacheCluster
+
+_PATIENCE_S = 60.0
 
 
 class Trio(Protocol):
@@ -57,18 +60,15 @@ def trio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             yield apache
         return
     with everlog.Cluster(brokers=3, processes=True, directory=directory) as cluster:
-        _skip_unless_one(cluster)
+        _wait_until_one(cluster)
         yield EverlogTrio(cluster)
 
 
-@pytest.fixture(scope="module")
-def needs_clusters() -> None:
-    """Skip where three nodes of Everlog do not make one cluster yet."""
-    with everlog.Cluster(brokers=3, processes=True) as cluster:
-        _skip_unless_one(cluster)
-
-
-def _skip_unless_one(cluster: everlog.Cluster) -> None:
-    with everlog.Admin(cluster.bootstrap_servers) as admin:
-        if len(admin.describe_cluster().brokers) != len(cluster.brokers):
-            pytest.skip("three nodes of Everlog do not make one cluster yet: --broker apache")
+def _wait_until_one(cluster: everlog.Cluster) -> None:
+    """Return once every broker tells of all of them: news of the last one may be on its way."""
+    deadline = time.monotonic() + _PATIENCE_S
+    for broker in cluster.brokers:
+        with everlog.Admin(broker.bootstrap) as admin:
+            while len(admin.describe_cluster().brokers) != len(cluster.brokers):
+                assert time.monotonic() < deadline, f"broker {broker.node_id} does not know all of the others"
+                time.sleep(0.05)

@@ -56,7 +56,6 @@ def test_a_broker_that_is_killed_and_filled_and_slowed_loses_nothing(tmp_path: P
     assert sum(each.kind is Kind.SEND for each in read.operations) >= found["acknowledged"]
 
 
-@pytest.mark.usefixtures("needs_clusters")
 def test_a_leader_that_dies_with_a_follower_behind_is_followed_by_one_in_sync(tmp_path: Path) -> None:
     ran = run_chaos("--json", "--html", str(tmp_path / "chaos.html"))
 
@@ -65,7 +64,6 @@ def test_a_leader_that_dies_with_a_follower_behind_is_followed_by_one_in_sync(tm
     assert ran.json["isr_shrink_ms"] is not None
 
 
-@pytest.mark.usefixtures("needs_clusters")
 def test_three_brokers_outlive_all_that_can_be_done_to_one(tmp_path: Path) -> None:
     steps = (
         "load:1 pause:leader:3 await-writable heal stop:leader await-writable heal "

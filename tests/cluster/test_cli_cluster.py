@@ -105,7 +105,8 @@ def test_moves_are_made_throttled_and_led_and_the_throttle_goes(
     topic = make(admin, fresh_topic(), [[1, 2], [1, 2], [1, 2]])
     fill(trio.bootstrap, topic, 3, megabytes=3)
 
-    moved = run("cluster", "reassign", "--topics", topic, "--throttle", "50M", "--yes", "--json")
+    throttle = ("--throttle", "50M") if takes_throttles(admin) else ()
+    moved = run("cluster", "reassign", "--topics", topic, *throttle, "--yes", "--json")
 
     assert (moved.code, moved.err.splitlines()[-1].startswith("bytes to copy")) == (0, True)
     assert moved.json["done"]
@@ -122,6 +123,16 @@ def test_moves_are_made_throttled_and_led_and_the_throttle_goes(
     until(lambda: not throttles(admin, resource))
     for broker in (1, 2, 3):
         assert not throttles(admin, ConfigResource.broker(broker))
+
+
+def takes_throttles(admin: everlog.Admin) -> bool:
+    """Whether the brokers have quotas of replication."""
+    changes = {ConfigResource.broker(1): {"leader.replication.throttled.rate": "1000"}}
+    try:
+        admin.alter_configs(changes, validate_only=True)
+    except everlog.Refused:
+        return False
+    return True
 
 
 def throttles(admin: everlog.Admin, resource: ConfigResource) -> list[str]:
@@ -153,6 +164,8 @@ def test_a_plan_of_kafkas_form_is_carried_out_and_rolled_back(
 def test_moves_under_way_are_followed_and_called_off(
     run: Run, trio: Trio, admin: everlog.Admin, fresh_topic: Callable[[], str]
 ) -> None:
+    if not takes_throttles(admin):
+        pytest.skip("without quotas of replication no move lasts long enough to be looked at")
     topic = make(admin, fresh_topic(), [[1]])
     fill(trio.bootstrap, topic, 1, megabytes=24)
 
@@ -255,8 +268,11 @@ def test_a_broker_that_is_down_is_emptied_as_far_as_others_have_copies_and_forgo
     assert run("cluster", "decommission", "3").err == (
         "error: broker 3: BROKER_ID_NOT_REGISTERED: expected one of 1, 2\n"
     )
-    healthy = run("cluster", "health")
-    assert healthy.code == 0, healthy.out
+    if gone.json["vote_removed"]:
+        healthy = run("cluster", "health")
+        assert healthy.code == 0, healthy.out
+    else:
+        assert "node 3 is still a voter" in gone.json["note"]
 
 
 def test_a_bar_shows_how_far_moves_are_to_whoever_looks(

@@ -1,6 +1,8 @@
 """The files of the guide to clusters are settings of nodes that make one cluster; the unit runs them."""
 
 import re
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +18,7 @@ FILES = re.findall(
     r"^```properties\n(.*?)^```$", (GUIDES / "cluster.md").read_text(), re.DOTALL | re.MULTILINE
 )
 NODES = FILES[:3]
+PATIENCE_S = 60.0
 
 
 def settings(text: str) -> BrokerSettings:
@@ -60,6 +63,14 @@ def on_loopback(text: str, ports: dict[str, int], directory: Path) -> str:
     return text.replace("/var/lib/everlog", str(directory))
 
 
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for news that is on its way from broker to broker."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 @pytest.mark.e2e
 def test_the_files_of_the_guide_make_a_cluster(tmp_path: Path) -> None:
     shown = [f"10.0.0.{node}:{port}" for node in range(1, 5) for port in (9092, 9093)]
@@ -77,12 +88,11 @@ def test_the_files_of_the_guide_make_a_cluster(tmp_path: Path) -> None:
             running += pool.map(start, (1, 2, 3))
         bootstrap = ",".join(f"127.0.0.1:{ports[f'10.0.0.{node}:9092']}" for node in (1, 2, 3))
         with everlog.Admin(bootstrap) as admin:
-            if len(admin.describe_cluster().brokers) < 3:
-                pytest.skip("three nodes do not make one cluster yet")
+            until(lambda: len(admin.describe_cluster().brokers) == 3)
             assert [broker.rack for broker in admin.describe_cluster().brokers] == ["a", "b", "c"]
             assert {voter.node_id for voter in admin.describe_quorum().voters} == {1, 2, 3}
             running.append(start(4))
-            assert [broker.node_id for broker in admin.describe_cluster().brokers] == [1, 2, 3, 4]
+            until(lambda: [broker.node_id for broker in admin.describe_cluster().brokers] == [1, 2, 3, 4])
             admin.create_topic("parcels", partitions=4)
             found = admin.describe_topics(["parcels"])["parcels"].partitions
             assert {len(partition.replicas) for partition in found.values()} == {3}

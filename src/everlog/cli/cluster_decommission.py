@@ -12,6 +12,7 @@ from everlog.cli.moves import POLL_SECONDS, Layout, layout_of, move_shape, plan_
 from everlog.cli.options import bootstrap_option, confirm, dry_run_option, yes_option
 from everlog.cli.output import Line, Report
 from everlog.cli.shapes import counted, size_text
+from everlog.client.core.admin.outcomes import ItemsRefused
 from everlog.client.core.admin.reassign_plan import ReassignPlan, plan_departure
 from everlog.client.core.errors import TimedOut, refusal
 from everlog.client.sync.admin import Admin
@@ -24,6 +25,7 @@ $ everlog cluster decommission 4 --throttle 50M
 $ everlog cluster decommission 4 --yes --keep-registered    # only empty it
 """
 
+_LEFT_TO_DO = "node {} is still a voter: take it out of controller.quorum.voters of the others"
 _ROUNDS = 5
 """Topics may be created while the broker is emptied; after so many rounds it is told that they do not end."""
 
@@ -77,6 +79,7 @@ def decommission(
             "empty": not plan.moves,
             "unregistered": False,
             "vote_removed": False,
+            "note": None,
         }
         blocks = (
             plan_blocks(plan, layout.leaders) if plan.moves else [Line(f"broker {broker} has no replicas")]
@@ -97,11 +100,14 @@ def decommission(
         if keep_registered:
             return Report(data, [Line(f"broker {broker} has no replicas any more")])
         _await_stop(admin, broker, stop_timeout)
-        data["vote_removed"], errors = _remove_vote(admin, broker)
+        data["vote_removed"], data["note"] = _remove_vote(admin, broker)
         admin.unregister_broker(broker)
         data["unregistered"] = True
         gone = " and votes no more" if data["vote_removed"] else ""
-        return Report(data, [Line(f"broker {broker} is out of the cluster{gone}")], errors)
+        said = [Line(f"broker {broker} is out of the cluster{gone}")]
+        if data["note"] is not None:
+            said.append(Line(f"note: {data['note']}"))
+        return Report(data, said)
 
 
 def _plan(layout: Layout, broker: int) -> ReassignPlan:
@@ -113,7 +119,10 @@ def _empty(admin: Admin, broker: int, layout: Layout, plan: ReassignPlan, thrott
     for _ in range(_ROUNDS):
         if not plan.moves:
             return []
-        failed, _notes, _ended = execute(admin, layout, plan, throttle=throttle)
+        try:
+            failed, _notes, _ended = execute(admin, layout, plan, throttle=throttle)
+        except ItemsRefused as error:
+            return [f"nothing was moved: {error}"]
         if failed:
             return [str(error) for error in failed.values()]
         layout = layout_of(admin)
@@ -145,24 +154,21 @@ def _await_stop(admin: Admin, broker: int, limit_s: float) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _remove_vote(admin: Admin, broker: int) -> tuple[bool, list[str]]:
-    """Take the broker's vote in the quorum away, if it has one; errors in words if that cannot be done."""
+def _remove_vote(admin: Admin, broker: int) -> tuple[bool, str | None]:
+    """Take the broker's vote in the quorum away, if it has one; what is left to do if that cannot be done."""
     quorum = quorum_of(admin)
     voter = None if quorum is None else next((each for each in quorum.voters if each.node_id == broker), None)
     if voter is None:
-        return False, []
+        return False, None
     if voter.directory_id == NO_UUID:
-        return False, [
-            f"node {broker} still votes in the quorum, whose voters are settings: "
-            "take it out of controller.quorum.voters of all nodes"
-        ]
+        return False, _LEFT_TO_DO.format(broker)
     try:
         admin.remove_raft_voter(broker, voter.directory_id)
     except Refused as error:
-        return False, [f"node {broker} still votes in the quorum: {error}"]
+        return False, f"{_LEFT_TO_DO.format(broker)} ({error})"
     except EverlogError:
         # The answer was lost, not necessarily the request: what counts is who votes now.
         quorum = quorum_of(admin)
         if quorum is None or any(each.node_id == broker for each in quorum.voters):
             raise
-    return True, []
+    return True, None

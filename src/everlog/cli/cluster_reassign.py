@@ -200,7 +200,12 @@ def _carry_out(
     size = size_text(plan.bytes_to_move)
     if not confirm(f"Move {counted(len(plan.moves), 'partition')} and copy {size}?", yes=yes):
         raise click.Abort
-    failed, notes, ended = execute(admin, layout, plan, throttle=throttle, no_wait=no_wait, limit_s=limit_s)
+    try:
+        failed, notes, ended = execute(
+            admin, layout, plan, throttle=throttle, no_wait=no_wait, limit_s=limit_s
+        )
+    except ItemsRefused as error:
+        return Report({**data, "errors": [error_shape(error)]}, errors=[f"nothing was moved: {error}"])
     data["errors"] = [error_shape(error) for error in failed.values()]
     data["done"] = ended and not failed
     moved = len(plan.moves) - len(failed)

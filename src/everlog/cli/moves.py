@@ -68,8 +68,12 @@ def set_throttle(
         return
     involved = [broker for broker in plan.brokers() if broker in brokers]
     settings = throttle_settings(plan.moves, bytes_per_second, involved)
-    if settings:
+    try:
         admin.alter_configs(settings)
+    except ItemsRefused as error:
+        # Half a throttle is none: what was set goes again, and nothing is moved.
+        admin.alter_configs({resource: dict.fromkeys(settings[resource]) for resource in error.done})
+        raise
 
 
 def remove_throttles(admin: Admin, places: Iterable[TopicPartition], brokers: Iterable[int]) -> None:
