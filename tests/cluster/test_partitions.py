@@ -17,7 +17,7 @@ from everlog.client import TopicPartition
 from . import netns
 from .machines import Machines
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.usefixtures("needs_clusters")]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 PATIENCE_SECONDS = 60
 
