@@ -197,6 +197,10 @@ class QuorumWorld:
         """A disk may fail at any time."""
         return True
 
+    def is_broken(self, machine: Machine) -> bool:
+        """One whose first sync failed knows nothing of its log any more: only another process can read it."""
+        return self._member(machine).epoch < 0
+
     def client_names(self) -> list[str]:
         """There are none."""
         return []
@@ -215,10 +219,6 @@ class QuorumWorld:
         self.mesh.weather = Weather()
         self.nemesis.heal()
         self.say("healed")
-        for machine in self.machines:
-            # One whose first sync failed knows nothing of its log any more: only another process can read it.
-            if machine.node is not None and self._member(machine).epoch < 0:
-                self.nemesis.failed(machine, "it is out of the quorum")
         before = self.ghosts.committed_end
         self._run_until(lambda: self.ghosts.committed_end > before + 1, "committing more", _LIVENESS_MS)
         self._run_until(self._agree, "agreement", _LIVENESS_MS)

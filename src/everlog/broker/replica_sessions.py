@@ -75,6 +75,10 @@ class Followed:
         self.log_start = Offset(wanted.start_offset)
         self.max_bytes = wanted.max_bytes
         self.is_new = True
+        if not self.awaited:
+            # It says so by itself, and may have done so before it heard what it was last told: that counts
+            # for nothing then.
+            self.told_high_watermark = self.told_start = -1
         self.awaited = False
         self.session.news[self] = None
 

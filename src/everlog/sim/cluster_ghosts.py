@@ -77,6 +77,15 @@ class ClusterGhosts:
                     replica.leads and replica.internal is wanted for replica in node.broker.replicas
                 )
 
+    def is_broken(self, machine: "Machine") -> bool:
+        """Whether its disk has failed a node: it is out of the quorum, or a log takes nothing more."""
+        node = machine.node
+        if node is None or not machine.serving:
+            return False
+        return node.quorum.epoch < 0 or any(
+            replica.log is not None and replica.log.failure is not None for replica in node.broker.replicas
+        )
+
     def has_copies_without(self, machines: "list[Machine]") -> bool:
         """Whether, for each partition, a node that runs has all of it, is in sync, and is none of these.
 
@@ -123,7 +132,11 @@ class ClusterGhosts:
         parts = "; ".join(
             f"{name} leader {part.leader} epoch {part.leader_epoch} isr {part.isr} "
             f"elr {part.eligible_leaders} "
-            f"ends {[self.partitions.end_of(self._machines[one - 1], name) for one in part.replicas]}"
+            f"ends {self._ends(name, part)}"
             for name, part in self._partitions()
         )
         return f"{nodes}; {parts}"
+
+    def _ends(self, name: str, partition: PartitionImage) -> "dict[int, tuple[int, int] | None]":
+        """By replica, its high watermark and its end."""
+        return {one: self.partitions.ends_of(self._machines[one - 1], name) for one in partition.replicas}

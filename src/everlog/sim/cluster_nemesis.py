@@ -49,6 +49,8 @@ class ClusterNemesis:
             machine.files.crash_at(-1, Moment.BEFORE)
             if machine.node is None:
                 self._start(machine)
+            else:
+                self._replace_broken(machine)
         self._world.mesh.heal()
 
     def crashed(self, machine: "Machine") -> None:
@@ -59,6 +61,11 @@ class ClusterNemesis:
         """A node has ended by itself, as it must where its disk fails it; somebody starts it again later."""
         self._world.say(f"{machine.name} ends by itself: {why}")
         self._crash(machine, Loss.NONE, 500, "ended by itself")
+
+    def _replace_broken(self, machine: "Machine") -> None:
+        """Start a node again that its disk has failed: it says so, and takes nothing more until then."""
+        if machine.node is not None and self._world.is_broken(machine):
+            self.failed(machine, "its disk has failed it")
 
     # Whom and what.
 
@@ -198,14 +205,25 @@ class ClusterNemesis:
             case Blow.WRITE_FAILS:
                 part = chance.pick(("", ".log"))
                 files.faults.append(Fault(Kind.APPEND, errno.EIO, part, chance.below(10), times=1))
+                self._watch_disk(machine, ms)
             case Blow.SYNC_FAILS:
                 files.faults.append(Fault(Kind.SYNC, errno.EIO, ".log", chance.below(5), times=1))
+                self._watch_disk(machine, ms)
             case Blow.DISK_FULL:
                 files.quota_bytes = files.used_bytes + chance.below(2_000)
                 world.time.at(ms, lambda: setattr(files, "quota_bytes", None))
             case _:
                 return self._rot(machine, ms, chance)
         return True
+
+    def _watch_disk(self, machine: "Machine", ms: int) -> None:
+        """Let somebody look a while later whether the node has to be started again."""
+
+        def look() -> None:
+            if not self._healed and self._is_up(machine) and self._world.may_stop([machine]):
+                self._replace_broken(machine)
+
+        self._world.time.at(ms, look)
 
     def _rot(self, machine: "Machine", ms: int, chance: SimRandom) -> bool:
         self._crash(machine, Loss.NONE, ms, "stopped, and a bit of its disk changes")

@@ -129,6 +129,10 @@ class ClusterWorld:
         """Whether good copies of everything are elsewhere."""
         return self.ghosts.has_copies_without([machine])
 
+    def is_broken(self, machine: Machine) -> bool:
+        """Whether a node's disk has failed it, so that it needs to be started again."""
+        return self.ghosts.is_broken(machine)
+
     def client_names(self) -> list[str]:
         """The machines of all clients."""
         return [player.name for player in self._players]

@@ -158,6 +158,11 @@ class PartitionGhosts:
         shown = self._shown.get(machine.node_id, {}).get(name)
         return None if shown is None else shown.facts[3]
 
+    def ends_of(self, machine: "Machine", name: str) -> tuple[int, int] | None:
+        """High watermark and end of a running node's log after its last step, if it has one."""
+        shown = self._shown.get(machine.node_id, {}).get(name)
+        return None if shown is None else (shown.facts[2], shown.facts[3])
+
     def is_even(self, machine: "Machine", name: str) -> bool:
         """Whether a node has all of a partition and knows that all of it is committed."""
         shown = self._shown.get(machine.node_id, {}).get(name)

@@ -103,6 +103,9 @@ class PlainAppender(Actor):
 class IdempotentAppender(PlainAppender):
     """Keeps up to five batches on their way to a partition, and sends again what was not answered."""
 
+    _begun: set[str]
+    """The partitions that have taken a batch of the present producer id."""
+
     def script(self, topic: Topic) -> Script[None]:
         """Append until told to stop."""
         while not self.stopping:
@@ -126,6 +129,7 @@ class IdempotentAppender(PlainAppender):
         # Near the end of the numbers, so that they begin again at 0 within a run; any first one is taken.
         first = _SEQUENCES - 5 if self.chance.happens(30) else 0
         sequences = [first] * topic.partitions
+        self._begun = set[str]()
         while not self.stopping:
             index = self.chance.below(topic.partitions)
             waiting: list[_Waiting] = []
@@ -168,6 +172,11 @@ class IdempotentAppender(PlainAppender):
             self.note(Kind.SEND, Outcome.INFO, one.start, sends=one.sends, note="given up")
         return bool(waiting)
 
+    def _has_begun(self, partition: str) -> bool:
+        # A producer may begin with any number, as in Kafka. Where too few replicas were in sync for the first
+        # of a burst, it may begin with one of those behind it, and nothing comes before that any more.
+        return partition in self._begun or not self.setting.clustered
+
     def _settled(self, one: _Waiting, told: PartitionProduceResponse | None, *, first: bool) -> bool:
         """Take in the answer to a batch, if there is one; False if it is to be sent again."""
         if told is None:
@@ -175,8 +184,10 @@ class IdempotentAppender(PlainAppender):
         error = told.error_code
         if error == ErrorCode.NONE:
             self.note(Kind.SEND, Outcome.OK, one.start, sends=placed(one.sends, told.base_offset))
+            self._begun.add(one.sends[0].partition)
             return True
-        if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and first and not self.setting.forgetful:
+        sound = self._has_begun(one.sends[0].partition) and not self.setting.forgetful
+        if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and first and sound:
             # All before it are there, so it is the next one; whoever says otherwise has lost some.
             self.setting.complain(self.name, "out of order at the head of the line")
         return False

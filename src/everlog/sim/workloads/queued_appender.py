@@ -34,6 +34,7 @@ class QueuedAppender(IdempotentAppender):
         """Append until told to stop."""
         self._sends: dict[PendingBatch, tuple[tuple[Sent, ...], int]] = {}
         """The records of each batch, and when they were sent."""
+        self._begun = set[str]()
         self._holes: set[TopicPartition] = set()
         """Where something was given up, so that a broker may find numbers missing."""
         producer_id, epoch = yield from self._init()
@@ -115,6 +116,7 @@ class QueuedAppender(IdempotentAppender):
             case Fate.DELIVERED:
                 queue.delivered(0.0)
                 sends, start = self._sends.pop(batch)
+                self._begun.add(sends[0].partition)
                 if ruling.base_offset == UNKNOWN_OFFSET:
                     self.note(Kind.SEND, Outcome.INFO, start, sends=sends, note="there, nobody knows where")
                 else:
@@ -122,6 +124,7 @@ class QueuedAppender(IdempotentAppender):
                 return True
             case Fate.OUT_OF_ORDER:
                 sound = not self.setting.forgetful and queue.place not in self._holes
+                sound = sound and self._has_begun(self._sends[batch][0][0].partition)
                 if queue.out_of_order(batch, error) and sound:
                     # All before it are there, so it is the next one; whoever says otherwise has lost some.
                     self.setting.complain(self.name, "out of order at the head of the line")
