@@ -227,10 +227,11 @@ class Draft:
                 self.last_known_leaders = ()
                 return
         if isr:
-            # Those in sync are all on their way out, and are taken out of here one broker at a time.
-            if self.leader not in isr:
-                self.leader = _NONE
-            return
+            # Those in sync are all on their way out. One that leads does so until it is taken out of here;
+            # others would never lead, so they are in sync with nobody.
+            if self.leader in isr:
+                return
+            self.set_isr((), circumstances)
         for one in self.replicas:
             if one in self.eligible_leaders and one in active:
                 self.lead_by_eligible(one, circumstances)

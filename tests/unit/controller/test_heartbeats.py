@@ -167,6 +167,19 @@ def test_a_controlled_shutdown_of_many_partitions_goes_step_by_step() -> None:
     check_invariants(cluster)
 
 
+def test_who_is_on_its_way_out_is_not_in_sync_with_nobody_when_the_last_leader_dies() -> None:
+    cluster = Cluster(3)
+    cluster.create("payments", (1, 2, 3))
+    cluster.create("orders", (2, 1))
+    cluster.do(a_beat(cluster, 1, want_shut_down=True, limit=1))
+    assert shape(cluster.partition("orders")) == (2, (2, 1), ()), "that is for the next step"
+
+    cluster.fence(2)
+
+    assert shape(cluster.partition("orders")) == (NO_LEADER, (), (1,))
+    check_invariants(cluster)
+
+
 def test_a_new_controller_that_knows_nothing_of_a_shutdown_goes_on_with_it() -> None:
     cluster = Cluster(3)
     cluster.create("orders", (1, 2, 3))
