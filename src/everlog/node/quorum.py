@@ -1,6 +1,7 @@
 """The node as a member of the quorum: its metadata log, its vote, and the way to the others."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from everlog.broker.membership import NodeWorld
 from everlog.controller.metadata_log import (
@@ -19,8 +20,9 @@ from everlog.raft.leading import NEVER
 from everlog.raft.member import MemberWorld, QuorumMember
 from everlog.raft.snapshots import SnapshotFiles
 from everlog.raft.store import QuorumStore
-from everlog.raft.transport import PeerTransport
-from everlog.raft.wire.asking import Sender
+
+if TYPE_CHECKING:
+    from everlog.raft.transport import PeerTransport
 
 _log = logging.getLogger(__name__)
 
@@ -40,12 +42,7 @@ def join_quorum(
     log = home.get(METADATA_PARTITION, METADATA_LOG_SETTINGS) or home.create(
         METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_LOG_SETTINGS
     )
-    addresses = {one.id: Address(one.host, one.port) for one in settings.voters}
-    listener = next(iter(settings.controller_listeners), None)
-    sender = Sender(
-        cluster_id, "" if listener is None else listener.name, addresses.get(int(settings.node_id))
-    )
-    transport = PeerTransport(peers, sender, quorum_timing(settings), addresses)
+    transport = _transport(settings, cluster_id, peers)
     snapshots = SnapshotFiles(world.files, log.path)
     metadata = MetadataLog(log, lambda: home.reopen(METADATA_PARTITION), world.aside, world.clock, snapshots)
     if not settings.is_broker:
@@ -58,8 +55,25 @@ def join_quorum(
         MemberWorld(world.aside, world.clock, world.alarm, world.random),
         transport,
     )
-    transport.on_gone = member.gone
+    if transport is not None:
+        transport.on_gone = member.gone
     return member
+
+
+def _transport(settings: BrokerSettings, cluster_id: str, peers: Peers) -> "PeerTransport | None":
+    """The way to the other members; None for a quorum of one that nobody can join."""
+    if settings.is_controller and not settings.controller_listeners:
+        return None
+    # A node alone is to serve a fraction of a second after its start, and does without.
+    from everlog.raft.transport import PeerTransport
+    from everlog.raft.wire.asking import Sender
+
+    addresses = {one.id: Address(one.host, one.port) for one in settings.voters}
+    listener = next(iter(settings.controller_listeners), None)
+    sender = Sender(
+        cluster_id, "" if listener is None else listener.name, addresses.get(int(settings.node_id))
+    )
+    return PeerTransport(peers, sender, quorum_timing(settings), addresses)
 
 
 def _let_segments_go(home: LogDirectory, world: NodeWorld) -> None:

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 from everlog.edge.alarm import LoopAlarm
 from everlog.edge.aside import ThreadAside
@@ -14,7 +15,6 @@ from everlog.edge.chance import SystemRandom
 from everlog.edge.clock import SystemClock
 from everlog.edge.descriptors import limit_open_files
 from everlog.edge.disk import RealFiles
-from everlog.edge.links import RealLinks
 from everlog.edge.lock import DirectoryLock
 from everlog.edge.server import Limits, Server
 from everlog.log.directory import make_dir_durably
@@ -22,6 +22,10 @@ from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
 from everlog.model.settings.listeners import Listener
 from everlog.node.node import Node
+from everlog.ports.links import NO_LINKS
+
+if TYPE_CHECKING:
+    from everlog.edge.links import RealLinks
 
 _log = logging.getLogger(__name__)
 
@@ -145,8 +149,10 @@ class _Process:
             make_dir_durably(files, directory)
         locks = [DirectoryLock(directory) for directory in settings.log_dirs]
         try:
-            links = RealLinks(self._loop)
-            node = Node(settings, files, clock, SystemRandom(), aside, alarm, links)
+            links = self._make_links()
+            node = Node(settings, files, clock, SystemRandom(), aside, alarm, links or NO_LINKS)
+            if links is not None:
+                links.settle = node.settle
             server = Server(self._loop, clock, _limits(settings), node.open_session, node.settle)
             node.on_settings_changed = lambda changed: server.change_limits(_limits(changed))
             for listener in settings.controller_listeners:
@@ -162,7 +168,8 @@ class _Process:
                 await self._stop.wait()
                 await self._leave(node)
             await server.close()
-            links.close()
+            if links is not None:
+                links.close()
             alarm.stop()
             aside.close()
             node.close()
@@ -171,6 +178,15 @@ class _Process:
                 lock.release()
         if self._bug is not None:
             raise self._bug
+
+    def _make_links(self) -> "RealLinks | None":
+        """The way to other nodes; None for a node that is a cluster of its own."""
+        if self._settings.is_controller and not self._settings.controller_listeners:
+            return None
+        # A node alone is to serve a fraction of a second after its start, and does without.
+        from everlog.edge.links import RealLinks
+
+        return RealLinks(self._loop)
 
     async def _bind(self, server: Server) -> list[Listener]:
         """Bind every listener; what is advertised gets the ports that were really taken."""
