@@ -3,15 +3,11 @@
 The tests run in the order in which they stand: the last one kills the active controller.
 """
 
-import socket
 import time
-from typing import TypeVar
 
 import pytest
 
 from everlog.model.errors import ErrorCode
-from everlog.wire.codec import decode_response, encode_request
-from everlog.wire.message import Message
 from everlog.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -27,26 +23,10 @@ from everlog.wire.messages.describe_quorum import (
 )
 from everlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
+from .asking import PATIENCE_SECONDS, ask
 from .conftest import Trio
 
 pytestmark = pytest.mark.e2e
-
-M = TypeVar("M", bound=Message)
-PATIENCE_SECONDS = 60
-
-
-def ask(address: str, request: Message, version: int, kind: type[M]) -> M:
-    """Ask one broker and no other."""
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS) as connection:
-        connection.sendall(encode_request(request, version, 7, "a client"))
-        stream = connection.makefile("rb")
-        frame = stream.read(int.from_bytes(stream.read(4), "big"))
-    assert request.KEY is not None
-    correlation_id, answer = decode_response(request.KEY, version, frame)
-    assert correlation_id == 7
-    assert isinstance(answer, kind)
-    return answer
 
 
 def create(address: str, topic: str, timeout_ms: int = 30_000) -> ErrorCode:
