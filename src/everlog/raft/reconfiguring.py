@@ -6,6 +6,7 @@ if the next change waits until the one before is committed, and the first until 
 """
 
 from everlog.model.errors import ErrorCode
+from everlog.model.ids import NO_UUID
 from everlog.raft.events import Reply
 from everlog.raft.messages import AddVoter, ChangeReply, RemoveVoter, UpdateVoter, VoterChange
 from everlog.raft.replica import Replica
@@ -55,7 +56,7 @@ def proceed(replica: Replica, role: Leader) -> None:
             return
         if isinstance(change.asked, AddVoter) and not _has_caught_up(replica, role, change.asked):
             return
-        _append(replica, change)
+        _append(replica, role, change)
         if not change.asked.ack_when_committed:
             _end(replica, role, ErrorCode.NONE, "")
             return
@@ -69,16 +70,32 @@ def _has_caught_up(replica: Replica, role: Leader, asked: AddVoter) -> bool:
     return seen is not None and seen.end >= role.epoch_start and seen.end >= (role.high_watermark or 0)
 
 
-def _append(replica: Replica, change: PendingChange) -> None:
+def _append(replica: Replica, role: Leader, change: PendingChange) -> None:
     asked = change.asked
+    voters = _with_directories(replica, role)
     match asked:
         case AddVoter() | UpdateVoter():
-            voters = replica.voters.with_voter(asked.voter, asked.endpoints)
+            voters = voters.with_voter(asked.voter, asked.endpoints)
         case RemoveVoter():
-            voters = replica.voters.without(asked.voter.id)
+            voters = voters.without(asked.voter.id)
     replica.log.append_voters(replica.epoch, voters)
     change.end = replica.log.end_offset
     replica.sync()
+
+
+def _with_directories(replica: Replica, role: Leader) -> VoterSet:
+    """The voters, with the directories of those whom the settings know by their nodes alone.
+
+    From then on a node that has lost its disk is another replica. Where two of one node have been seen, or
+    none, nobody knows which is meant, and it stays as it was.
+    """
+    voters = replica.voters
+    for voter in voters:
+        if voter.directory == NO_UUID:
+            seen = [key for key in (*role.seen, replica.me) if key.id == voter.id]
+            if len(seen) == 1:
+                voters = voters.with_voter(seen[0], voters.endpoints(voter.id))
+    return voters
 
 
 def leaves(replica: Replica, role: Leader) -> bool:

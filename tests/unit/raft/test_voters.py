@@ -79,7 +79,7 @@ def test_a_replica_that_follows_is_made_a_voter_and_counts() -> None:
 
     for member in trio.wires.members.values():
         assert member.voters.ids == (1, 2, 3, 4)
-        assert member.voters.key(4) == FOURTH
+        assert list(member.voters) == [ReplicaKey(number, directory_of(number)) for number in (1, 2, 3, 4)]
         assert member.voters.address(4) == Address("127.0.0.1", 9004)
     before = leader.high_watermark
     for number in (1, 2, 3):
