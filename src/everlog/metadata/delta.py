@@ -11,6 +11,7 @@ from everlog.metadata.image import (
     BrokerImage,
     ClusterImage,
     ConfigResource,
+    ControllerImage,
     Endpoint,
     PartitionImage,
     TopicImage,
@@ -28,6 +29,7 @@ from everlog.wire.messages.partition_change_record import PartitionChangeRecord
 from everlog.wire.messages.partition_record import PartitionRecord
 from everlog.wire.messages.producer_ids_record import ProducerIdsRecord
 from everlog.wire.messages.register_broker_record import RegisterBrokerRecord
+from everlog.wire.messages.register_controller_record import RegisterControllerRecord
 from everlog.wire.messages.remove_topic_record import RemoveTopicRecord
 from everlog.wire.messages.topic_record import TopicRecord
 from everlog.wire.messages.unfence_broker_record import UnfenceBrokerRecord
@@ -78,6 +80,7 @@ class Delta:
         """Brokers that changed; None for those that are gone."""
         self._features: dict[str, int] = {}
         self._features_offset = image.features_offset
+        self._controllers = image.controllers
         self._next_producer_id = image.next_producer_id
         self._partition_count = image.partition_count
 
@@ -107,6 +110,8 @@ class Delta:
             case FeatureLevelRecord():
                 self._features[record.name] = record.feature_level
                 self._features_offset = offset
+            case RegisterControllerRecord():
+                self._controllers = {**self._controllers, record.controller_id: registered_controller(record)}
             case ProducerIdsRecord():
                 self._next_producer_id = ProducerId(record.next_producer_id)
             case NoOpRecord():
@@ -140,6 +145,7 @@ class Delta:
                 features_offset=self._features_offset,
                 next_producer_id=self._next_producer_id,
                 partition_count=self._partition_count,
+                controllers=self._controllers,
             ),
             changes,
         )
@@ -307,6 +313,20 @@ def registered(record: RegisterBrokerRecord) -> BrokerImage:
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
         directories=tuple(record.log_dirs),
+        features={
+            one.name: (one.min_supported_version, one.max_supported_version) for one in record.features
+        },
+    )
+
+
+def registered_controller(record: RegisterControllerRecord) -> ControllerImage:
+    """The controller that a registration makes."""
+    return ControllerImage(
+        id=record.controller_id,
+        incarnation=record.incarnation_id,
+        endpoints=tuple(
+            Endpoint(one.name, one.host, one.port, one.security_protocol) for one in record.end_points
+        ),
         features={
             one.name: (one.min_supported_version, one.max_supported_version) for one in record.features
         },

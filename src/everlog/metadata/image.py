@@ -1,7 +1,7 @@
 """ClusterImage: the whole cluster at one moment of its metadata log, as an immutable value."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -89,6 +89,17 @@ class BrokerImage:
 
 
 @dataclass(frozen=True, slots=True)
+class ControllerImage:
+    """One registered controller."""
+
+    id: int
+    incarnation: Uuid
+    endpoints: tuple[Endpoint, ...]
+    features: Mapping[str, tuple[int, int]]
+    """The lowest and highest level that it supports of each feature."""
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionImage:
     """One partition: who holds it and who leads it."""
 
@@ -142,6 +153,8 @@ class ClusterImage:
     """The first producer id that no block has taken."""
     partition_count: int
     """The partitions of all topics."""
+    controllers: Mapping[int, ControllerImage] = field(default_factory=_no_items)
+    """The controllers that have registered, by number."""
 
     def config(self, resource: ConfigResource) -> Mapping[str, str]:
         """What was set for a resource; empty if nothing was."""

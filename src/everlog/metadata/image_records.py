@@ -7,7 +7,14 @@ replays the records knows that it was before their end, and says so.
 from collections.abc import Iterable, Iterator
 
 from everlog.metadata.delta import Delta
-from everlog.metadata.image import EMPTY_IMAGE, BrokerImage, ClusterImage, PartitionImage, TopicImage
+from everlog.metadata.image import (
+    EMPTY_IMAGE,
+    BrokerImage,
+    ClusterImage,
+    ControllerImage,
+    PartitionImage,
+    TopicImage,
+)
 from everlog.model.ids import Offset
 from everlog.wire.message import Message
 from everlog.wire.messages.config_record import ConfigRecord
@@ -15,6 +22,11 @@ from everlog.wire.messages.feature_level_record import FeatureLevelRecord
 from everlog.wire.messages.partition_record import PartitionRecord
 from everlog.wire.messages.producer_ids_record import ProducerIdsRecord
 from everlog.wire.messages.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+from everlog.wire.messages.register_controller_record import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
 from everlog.wire.messages.topic_record import TopicRecord
 
 
@@ -24,6 +36,8 @@ def image_records(image: ClusterImage) -> Iterator[Message]:
         yield FeatureLevelRecord(name=name, feature_level=level)
     for broker in image.brokers.values():
         yield _broker(broker)
+    for controller in image.controllers.values():
+        yield _controller(controller)
     for topic in image.topics.values():
         yield TopicRecord(name=topic.name, topic_id=topic.id)
         for number, partition in enumerate(topic.partitions):
@@ -66,6 +80,23 @@ def _broker(broker: BrokerImage) -> RegisterBrokerRecord:
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=list(broker.directories),
+    )
+
+
+def _controller(controller: ControllerImage) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=controller.id,
+        incarnation_id=controller.incarnation,
+        end_points=[
+            ControllerEndpoint(
+                name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol
+            )
+            for one in controller.endpoints
+        ],
+        features=[
+            ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in controller.features.items()
+        ],
     )
 
 

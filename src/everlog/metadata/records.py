@@ -16,6 +16,7 @@ from everlog.wire.messages.partition_change_record import PartitionChangeRecord
 from everlog.wire.messages.partition_record import PartitionRecord
 from everlog.wire.messages.producer_ids_record import ProducerIdsRecord
 from everlog.wire.messages.register_broker_record import RegisterBrokerRecord
+from everlog.wire.messages.register_controller_record import RegisterControllerRecord
 from everlog.wire.messages.remove_topic_record import RemoveTopicRecord
 from everlog.wire.messages.topic_record import TopicRecord
 from everlog.wire.messages.unfence_broker_record import UnfenceBrokerRecord
@@ -41,6 +42,7 @@ _WRITTEN: dict[type[Message], int] = {
     ProducerIdsRecord: 0,
     BrokerRegistrationChangeRecord: 2,
     NoOpRecord: 0,
+    RegisterControllerRecord: 0,
 }
 """The version in which each type is written at our level."""
 

@@ -11,6 +11,7 @@ from everlog.metadata.image import (
     BrokerImage,
     ClusterImage,
     ConfigResource,
+    ControllerImage,
     Endpoint,
     PartitionImage,
     TopicImage,
@@ -84,6 +85,10 @@ def images(draw: st.DrawFn) -> ClusterImage:
         features_offset=Offset(end - 1 if features else -1),
         next_producer_id=ProducerId(draw(st.integers(0, 2**40))),
         partition_count=sum(len(one.partitions) for one in topics.values()),
+        controllers={
+            one.id: ControllerImage(one.id, one.incarnation, one.endpoints, one.features)
+            for one in draw(st.lists(brokers(), max_size=2))
+        },
     )
 
 
@@ -108,6 +113,7 @@ def test_nothing_was_added_to_the_image_that_its_records_leave_out() -> None:
     assert {one.name for one in fields(ClusterImage)} == {
         "brokers",
         "configs",
+        "controllers",
         "end_offset",
         "epoch",
         "features",
@@ -118,5 +124,6 @@ def test_nothing_was_added_to_the_image_that_its_records_leave_out() -> None:
         "topics_by_id",
     }
     assert len(fields(BrokerImage)) == 9
+    assert len(fields(ControllerImage)) == 4
     assert len(fields(PartitionImage)) == 11
     assert len(fields(TopicImage)) == 3

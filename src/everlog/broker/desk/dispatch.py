@@ -45,6 +45,7 @@ _MODULES: dict[int, str] = {
     ApiKey.BROKER_HEARTBEAT: f"{_OURS}.broker_heartbeat",
     ApiKey.ALTER_PARTITION: f"{_OURS}.alter_partition",
     ApiKey.ALLOCATE_PRODUCER_IDS: f"{_OURS}.allocate_producer_ids",
+    ApiKey.CONTROLLER_REGISTRATION: f"{_OURS}.controller_registration",
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: f"{_OURS}.assign_replicas_to_dirs",
     ApiKey.UPDATE_RAFT_VOTER: f"{_OURS}.update_raft_voter",
     ApiKey.FETCH_SNAPSHOT: f"{_OURS}.fetch_snapshot",

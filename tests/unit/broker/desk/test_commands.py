@@ -3,12 +3,15 @@
 import pytest
 
 from everlog.controller.topics import CreateTopics, NewTopic
+from everlog.metadata.features import SUPPORTED_FEATURES
 from everlog.metadata.image import PartitionImage
+from everlog.metadata.image_records import image_of, image_records
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import BrokerId, Uuid
 from everlog.wire.messages import alter_partition as alter
 from everlog.wire.messages import alter_partition_reassignments as moving
 from everlog.wire.messages import assign_replicas_to_dirs as dirs
+from everlog.wire.messages import controller_registration as registering
 from everlog.wire.messages import elect_leaders as electing
 from everlog.wire.messages import list_partition_reassignments as listing
 from everlog.wire.messages import update_features as features
@@ -356,3 +359,29 @@ def test_the_level_of_a_feature_is_changed(version: int) -> None:
     done = asked(0, down=True)
     assert (done.error_code, done.error_message) == (0, None)
     assert "group.version" not in desk.image.features
+
+
+def test_a_controller_says_where_it_listens_and_the_newest_counts() -> None:
+    desk = SimulatedDesk()
+
+    def asked(port: int, features: dict[str, tuple[int, int]]) -> int:
+        request = registering.ControllerRegistrationRequest(
+            controller_id=7,
+            incarnation_id=Uuid(b"c" * 16),
+            listeners=[registering.Listener(name="CONTROLLER", host="127.0.0.1", port=port)],
+            features=[
+                registering.Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in features.items()
+            ],
+        )
+        return desk.ask(request, 0, registering.ControllerRegistrationResponse).error_code
+
+    assert asked(9093, SUPPORTED_FEATURES) == 0
+    assert asked(9094, SUPPORTED_FEATURES) == 0
+    end = desk.image.end_offset
+    assert asked(9094, SUPPORTED_FEATURES) == 0
+    assert desk.image.end_offset == end, "what is known is not written again"
+    assert asked(9095, {}) == ErrorCode.UNSUPPORTED_VERSION
+    known = desk.image.controllers[7]
+    assert [(one.name, one.port) for one in known.endpoints] == [("CONTROLLER", 9094)]
+    assert image_of(image_records(desk.image), desk.image.end_offset, 0).controllers == desk.image.controllers
