@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from everlog.controller.brokers import InitializeCluster
@@ -119,6 +119,9 @@ class Controller:
         if ahead is None:
             done(_not_controller())
             return
+        if ahead.end_offset < self._quorum.end_offset:
+            # The quorum writes of itself, such as who votes. That changes nothing here, and takes offsets.
+            ahead = replace(ahead, end_offset=self._quorum.end_offset)
         try:
             decision = command.decide(Standing(ahead, self._settings, self._random))
         except Refused as refusal:

@@ -11,10 +11,13 @@ from everlog.controller.topics import CreateTopics, DeleteTopics, NewTopic, Topi
 from everlog.metadata.delta import Changes
 from everlog.metadata.image import ClusterImage, ConfigResource, ResourceType, TopicImage
 from everlog.model.errors import ErrorCode, Refused, StorageError
+from everlog.peers.address import Address
+from everlog.raft.messages import ChangeReply, ReplicaKey, UpdateVoter
+from everlog.raft.messages import Endpoint as RaftEndpoint
 from everlog.sim.chance import SimRandom
 from everlog.sim.faults import Crashed, Fault, Kind, Moment
 from everlog.sim.platter import Loss
-from tests.unit.controller.builders import ME, Machine, outcome, register, some_settings, started
+from tests.unit.controller.builders import DIRECTORY, ME, Machine, outcome, register, some_settings, started
 
 
 def same_but_for_the_lead(after: ClusterImage, before: ClusterImage) -> bool:
@@ -297,3 +300,22 @@ def test_twenty_thousand_partitions_are_taken_and_one_more_is_not() -> None:
     assert refusal.code is ErrorCode.POLICY_VIOLATION
     assert "max.partitions=20000" in refusal.message
     assert machine.controller().image.partition_count == 20_000
+
+
+def test_commands_go_on_behind_records_that_the_quorum_wrote_of_itself() -> None:
+    machine = Machine()
+    controller = started(machine)
+    here = (RaftEndpoint("CONTROLLER", Address("127.0.0.1", 9093)),)
+    answers: list[object] = []
+
+    machine.quorum.asked(UpdateVoter(ReplicaKey(ME, DIRECTORY), here), answers.append)
+    replies: list[object] = []
+    controller.submit(creating("before"), replies.append)
+    machine.aside.run_all()
+    outcome(machine, controller, creating("after"))
+
+    assert isinstance(answers[0], ChangeReply)
+    assert answers[0].error is ErrorCode.NONE
+    assert len(replies) == 1
+    assert set(controller.image.topics) >= {"before", "after"}
+    assert controller.image.end_offset == machine.quorum.end_offset
