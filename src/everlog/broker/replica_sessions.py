@@ -88,6 +88,10 @@ class Followed:
             self.session.news[self] = None
             self.session.wake()
 
+    def waits_its_turn(self) -> None:
+        """Its records found no room in the answer, or may not be sent yet: it is looked at again."""
+        self.session.news[self] = None
+
     def has_news(self) -> None:
         """There is something to tell of with the next answer, which does not have to be soon."""
         if not self.awaited:

@@ -41,6 +41,8 @@ class Replica:
         "min_insync",
         "name",
         "noted_high_watermark",
+        "slowed_here",
+        "slowed_readers",
         "sole",
         "sync_wanted",
         "syncs_owed",
@@ -85,6 +87,10 @@ class Replica:
         """Who waits for records here to be committed, in the order of their offsets."""
         self.sync_wanted = _NOTHING
         """Up to here, acknowledgements wait for a sync: where the last append ended that asked for one."""
+        self.slowed_readers: tuple[str, ...] = ()
+        """Whose readers are sent no more than the throttle allows while they catch up, as Kafka names it."""
+        self.slowed_here = False
+        """Whether this replica takes no more than the throttle allows while it catches up."""
         self.syncs_owed = 0
         """Syncs that were asked for and have not ended."""
 

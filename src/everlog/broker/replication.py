@@ -18,7 +18,8 @@ from everlog.broker.low_watermarks import LowWatermarks
 from everlog.broker.replica_sessions import ReplicaSessions
 from everlog.broker.replicas import Replica
 from everlog.broker.replication_fetcher import Fetchers
-from everlog.broker.topic_settings import min_insync_replicas
+from everlog.broker.replication_quota import ReplicationQuota, is_throttled
+from everlog.broker.topic_settings import min_insync_replicas, throttled_replicas
 from everlog.log.partition import PartitionLog
 from everlog.metadata.delta import Changes
 from everlog.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
@@ -60,6 +61,10 @@ class Replication:
         self._waits = CommitWaits(broker.alarm)
         self._deletions = LowWatermarks(broker)
         self._proposals = InSyncProposals(broker, self.carry_out)
+        self.sending = ReplicationQuota()
+        """How much leaders here may send to replicas that are slowed down."""
+        self.taking = ReplicationQuota()
+        """How much replicas here that are slowed down may take."""
         self._led: dict[Replica, None] = {}
         """Those that lead here and have followers."""
         self._unopened: deque[Replica] = deque()
@@ -99,6 +104,7 @@ class Replication:
                 name = TopicPartition(topic.name, index)
                 held = Replica(name, topic.id, LeaderEpoch(-1), min_insync, self._open)
                 broker.replicas.add(held)
+                self._throttle(held)
             self._assign(held, partition)
 
     def image_changed(self, image: ClusterImage, changes: Changes) -> None:
@@ -115,11 +121,26 @@ class Replication:
 
     def min_insync_changed(self, replica: Replica) -> None:
         """Another number of replicas has to be in sync, by the topic's settings."""
+        self._throttle(replica)
         leading = replica.leading
         partition = self._partition(replica)
         if leading is not None and partition is not None:
             now = self._broker.clock.now()
             self.carry_out(replica, leading.step(MinInSyncChanged(_least(replica, partition)), now))
+
+    def _throttle(self, replica: Replica) -> None:
+        """Take over which replicas are slowed down while they catch up."""
+        broker = self._broker
+        by_leader, by_themselves = throttled_replicas(broker.settings, broker.image, replica.name.topic)
+        replica.slowed_readers = by_leader
+        replica.slowed_here = is_throttled(by_themselves, replica, broker.node_id)
+        self.sending.set_rate(broker.settings[keys.LEADER_REPLICATION_THROTTLED_RATE])
+        self.taking.set_rate(broker.settings[keys.FOLLOWER_REPLICATION_THROTTLED_RATE])
+
+    def is_in_sync(self, replica: Replica) -> bool:
+        """Whether this broker's replica is in sync, as far as the metadata says."""
+        partition = self._partition(replica)
+        return partition is not None and self._broker.node_id in partition.isr
 
     def give_up(self, replica: Replica) -> None:
         """The partition is not this broker's any more."""

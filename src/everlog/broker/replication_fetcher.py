@@ -276,7 +276,19 @@ class LeaderFetcher:
         if must_sync:
             self._sync(fetching)
         elif result.records is not None:
-            self._moved[fetching] = None
+            wait_ms = self._throttle(replica, len(result.records)) if replica.slowed_here else 0
+            if wait_ms:
+                self._rest(fetching, wait_ms)
+            else:
+                self._moved[fetching] = None
+
+    def _throttle(self, replica: Replica, size: int) -> int:
+        """Count what a replica that is slowed down has got; returns how long it rests for that."""
+        replication = self._broker.replication
+        if replication.is_in_sync(replica):
+            return 0
+        replication.taking.used(size)
+        return replication.taking.wait_ms() if replication.taking.is_exceeded(self._broker.clock.now()) else 0
 
     def _begin_log_anew(self, fetching: Fetching, start: Offset) -> None:
         """Begin where the leader's log begins: it has gone past what is here, or never was there."""

@@ -25,6 +25,15 @@ def min_insync_replicas(settings: BrokerSettings, image: ClusterImage, topic: st
     )
 
 
+def throttled_replicas(
+    settings: BrokerSettings, image: ClusterImage, topic: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The replicas of a topic that are slowed down while they catch up: by leaders, and by themselves."""
+    own, layers = image.config(topic_resource(topic)), Layers({}, {}, settings.given)
+    by_leaders = topic_value(rows.LEADER_REPLICATION_THROTTLED_REPLICAS, own, layers)
+    return by_leaders, topic_value(rows.FOLLOWER_REPLICATION_THROTTLED_REPLICAS, own, layers)
+
+
 def topic_log_settings(settings: BrokerSettings, image: ClusterImage, topic: str) -> LogSettings:
     """What the topic's logs obey; `settings` are the broker's, with all that was changed while running."""
     return _log_settings(settings, frozenset(image.config(topic_resource(topic)).items()))

@@ -250,18 +250,19 @@ def test_a_log_that_parted_several_times_is_cut_in_several_steps() -> None:
 
 
 def test_an_epoch_without_records_still_tells_where_the_one_before_ended() -> None:
-    world = three()
-    produce(world, world[1], b"a")
-    world.cut(1)
+    world = SeveralBrokers()
+    world.create_topic("orders", (3, 1, 2))
+    produce(world, world[3], b"a")
+    world.cut(3)
+    ask(world[3].client(), b"b", acks=1)
+    world.change(leader=1, isr=(3, 1, 2), tell=(1,))
     ask(world[1].client(), b"lost", acks=1)
-    world.change(leader=2, isr=(2, 3), tell=())  # Broker 2 never hears of it, and writes nothing.
-    world.change(leader=3, isr=(2, 3), tell=(2, 3))
     world.cuts.clear()
-    world.tell(1)
+    # Broker 3 has heard of no epoch but its own, and writes nothing in the one that begins now.
+    world.change(leader=3)
     world.run(1000)
 
-    assert values(world[1]) == [b"a"]
-    assert world[1].replica().following is not None
+    assert [values(world[one]) for one in (1, 2, 3)] == [[b"a", b"b"]] * 3
 
 
 def test_a_follower_that_lags_leaves_and_comes_back() -> None:
@@ -436,6 +437,8 @@ def test_an_answer_of_an_earlier_epoch_is_dropped() -> None:
     world.run(10)
 
     line.holds_answers = False
+    line.step()
+    assert values(world[3]) == [b"a"]
     world.run(1000)
 
     assert values(world[3]) == values(world[1]) == [b"a", b"of epoch 2"]
@@ -693,3 +696,55 @@ def test_a_follower_shows_no_more_than_it_knows_as_committed() -> None:
 
     assert world[3].replica().opened().end_offset == 2
     assert [record.value for record in records_of(read(world[3]))] == [b"a"]
+
+
+def catching_up(**configs: str) -> SeveralBrokers:
+    """Broker 3 has to copy forty batches of a kilobyte, at 10 kB/s if anybody is slowed down."""
+    world = SeveralBrokers(
+        leader_replication_throttled_rate="10000",
+        follower_replication_throttled_rate="10000",
+        replica_fetch_max_bytes="1",
+    )
+    world.create_topic("orders", (1, 2, 3), **configs)
+    leave_3_behind(world)
+    for _ in range(40):
+        ask(world[1].client(), b"x" * 1000, acks=1)
+    world.run(100)
+    world.cuts.clear()
+    world.run(1000)
+    return world
+
+
+def test_a_replica_that_catches_up_does_so_at_once_unless_it_is_slowed_down() -> None:
+    assert catching_up().partition().isr == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"leader_replication_throttled_replicas": "0:1"},
+        {"follower_replication_throttled_replicas": "0:3"},
+        {"follower_replication_throttled_replicas": "*"},
+    ],
+)
+def test_a_replica_that_is_slowed_down_takes_as_long_as_it_should(configs: dict[str, str]) -> None:
+    world = catching_up(**configs)
+    assert world.partition().isr == (1, 2)
+
+    world.run(6000)
+
+    assert world.partition().isr == (1, 2, 3)
+
+
+def test_who_is_in_sync_is_not_slowed_down() -> None:
+    world = SeveralBrokers(leader_replication_throttled_rate="1", follower_replication_throttled_rate="1")
+    world.create_topic(
+        "orders",
+        (1, 2, 3),
+        leader_replication_throttled_replicas="*",
+        follower_replication_throttled_replicas="*",
+    )
+    world.run(10)
+
+    for _ in range(3):
+        assert produce(world, world[1], b"x" * 1000).error_code == 0

@@ -10,6 +10,7 @@ from everlog.broker.exchange import Exchange
 from everlog.broker.leadership import check_leads
 from everlog.broker.replica_sessions import Followed
 from everlog.broker.replicas import Replica
+from everlog.broker.replication_quota import ReplicationQuota, is_throttled
 from everlog.log.partition import PartitionLog
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
 from everlog.model.ids import BrokerId, Uuid
@@ -107,11 +108,27 @@ def _read(
         broker.replication.follower_start_moved(replica)
     records = None
     if offset < end:
-        if room > 0:
+        quota = _quota(broker, followed, replica, leading)
+        if room > 0 and (quota is None or not quota.is_exceeded(broker.clock.now())):
             records = log.read(offset, min(room, followed.max_bytes), end, at_least_one=nothing_yet)
+            if quota is not None and records is not None:
+                quota.used(records.length)
         if records is None:
-            followed.has_more()  # It finds room in the next answer.
+            followed.waits_its_turn()
     return FetchResult(index, 0, leading.high_watermark, -1, start, records=records)
+
+
+def _quota(
+    broker: "Broker", followed: Followed, replica: Replica, leading: LeaderState
+) -> ReplicationQuota | None:
+    """What a follower that catches up may be sent at most; None if it is not to be slowed down."""
+    if (
+        not replica.slowed_readers
+        or followed.follower in leading.isr
+        or not is_throttled(replica.slowed_readers, replica, broker.node_id)
+    ):
+        return None
+    return broker.replication.sending
 
 
 def _why_not(broker: "Broker", request: FetchData, exchange: Exchange) -> ErrorCode:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from everlog.model.settings.kinds import (
     INT_MAX,
+    LONG_MAX,
     Kind,
     Setting,
     Update,
@@ -533,6 +534,28 @@ REPLICA_SELECTOR_CLASS = _row(
         "replica.selector.class",
         "Who consumers read from: org.apache.kafka.common.replica.RackAwareReplicaSelector sends them to "
         "replicas in their racks; unset, the leader.",
+    )
+)
+LEADER_REPLICATION_THROTTLED_RATE = _row(
+    changing(
+        whole(
+            "leader.replication.throttled.rate",
+            LONG_MAX,
+            "Bytes a second that this broker sends to replicas which catch up and are named as throttled.",
+            0,
+        ),
+        Update.PER_BROKER,
+    )
+)
+FOLLOWER_REPLICATION_THROTTLED_RATE = _row(
+    changing(
+        whole(
+            "follower.replication.throttled.rate",
+            LONG_MAX,
+            "Bytes a second that this broker takes for replicas which catch up and are named as throttled.",
+            0,
+        ),
+        Update.PER_BROKER,
     )
 )
 REPLICA_FETCH_MAX_BYTES = _row(

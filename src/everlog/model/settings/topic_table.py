@@ -34,7 +34,6 @@ WEEK_MS = 7 * DAY_MS
 MIB = 1 << 20
 
 TIERED_STORAGE = "tiered storage"
-REPLICATION_QUOTAS = "replication quotas"
 SHARE_GROUPS = "share groups"
 
 
@@ -355,23 +354,17 @@ MESSAGE_TIMESTAMP_AFTER_MAX_MS = _with_twin(
     "log.message.timestamp.after.max.ms",
 )
 LEADER_REPLICATION_THROTTLED_REPLICAS = _topic(
-    needing(
-        words(
-            "leader.replication.throttled.replicas",
-            (),
-            "The replicas whose reading from their leader is slowed down, as partition:broker, or *.",
-        ),
-        REPLICATION_QUOTAS,
+    words(
+        "leader.replication.throttled.replicas",
+        (),
+        "The replicas whose reading from their leader is slowed down, as partition:broker, or *.",
     )
 )
 FOLLOWER_REPLICATION_THROTTLED_REPLICAS = _topic(
-    needing(
-        words(
-            "follower.replication.throttled.replicas",
-            (),
-            "The replicas that are slowed down while they catch up, as partition:broker, or *.",
-        ),
-        REPLICATION_QUOTAS,
+    words(
+        "follower.replication.throttled.replicas",
+        (),
+        "The replicas that are slowed down while they catch up, as partition:broker, or *.",
     )
 )
 REMOTE_STORAGE_ENABLE = _topic(
