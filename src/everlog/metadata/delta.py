@@ -83,6 +83,8 @@ class Delta:
         self._controllers = image.controllers
         self._next_producer_id = image.next_producer_id
         self._partition_count = image.partition_count
+        self._shared_brokers: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._shared_directories: dict[tuple[Uuid, ...], tuple[Uuid, ...]] = {}
 
     def replay(self, record: Message, offset: Offset) -> None:
         """Take in one record; CorruptDataError if it cannot follow what came before it."""
@@ -170,14 +172,16 @@ class Delta:
                 f"PartitionRecord at offset {offset} is of partition {record.partition_id}, "
                 f"expected {len(partitions)}"
             )
+        # Most partitions stand where many others do: a million of them share a few tuples.
+        replicas = self._brokers_named(tuple(record.replicas))
         partitions.append(
             PartitionImage(
-                replicas=tuple(record.replicas),
-                isr=tuple(record.isr),
+                replicas=replicas,
+                isr=replicas if record.isr == record.replicas else self._brokers_named(tuple(record.isr)),
                 leader=record.leader,
                 leader_epoch=LeaderEpoch(record.leader_epoch),
                 partition_epoch=record.partition_epoch,
-                directories=tuple(record.directories),
+                directories=self._directories_named(tuple(record.directories)),
                 removing=tuple(record.removing_replicas),
                 adding=tuple(record.adding_replicas),
                 recovering=record.leader_recovery_state == 1,
@@ -186,6 +190,12 @@ class Delta:
             )
         )
         self._partition_count += 1
+
+    def _brokers_named(self, brokers: tuple[int, ...]) -> tuple[int, ...]:
+        return self._shared_brokers.setdefault(brokers, brokers)
+
+    def _directories_named(self, directories: tuple[Uuid, ...]) -> tuple[Uuid, ...]:
+        return self._shared_directories.setdefault(directories, directories)
 
     def _change_partition(self, record: PartitionChangeRecord, offset: Offset) -> None:
         partitions = self._topic(record.topic_id, record, offset).partitions

@@ -61,6 +61,15 @@ def test_topics_are_found_by_name_and_by_id() -> None:
     assert (image.end_offset, image.epoch) == (3, 3)
 
 
+def test_partitions_that_stand_on_the_same_brokers_share_what_says_so() -> None:
+    first, second = image_of(*a_topic("orders", 7, partitions=2)).topics["orders"].partitions
+
+    # A million partitions are kept, and most differ in nothing but their number.
+    assert first.replicas is first.isr
+    assert first.replicas is second.replicas
+    assert first.directories is second.directories
+
+
 def test_an_image_that_was_handed_out_does_not_change() -> None:
     before = image_of(*a_topic("orders", 7), a_config("orders", "retention.ms", "1"))
     held = (dict(before.topics), dict(before.topics_by_id), before.config(topic_resource("orders")))
