@@ -30,7 +30,16 @@ BELIEVED_BYTES: Final = 16 * 1024 * 1024
 _SMALL_IN_A_ROW: Final = 64
 """After so many answers that needed a fraction of a large buffer, it is given back."""
 
-_KEEPALIVE: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+_UNACKNOWLEDGED_MS: Final = 5_000
+_TCP_OPTIONS: Final = {
+    "TCP_KEEPIDLE": 10,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+    # The kernel tries again and again, at intervals that double, to send what nobody acknowledges. A network
+    # that is well again after half a minute would be noticed half a minute later.
+    "TCP_USER_TIMEOUT": _UNACKNOWLEDGED_MS,
+}
+"""Where the system has them."""
 
 _SIZE: Final = Struct(">i")
 
@@ -214,7 +223,7 @@ class RealLink(asyncio.BufferedProtocol):
         plain: socket.socket = transport.get_extra_info("socket")
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _KEEPALIVE.items():
+        for name, value in _TCP_OPTIONS.items():
             if hasattr(socket, name):
                 plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         kept, self._kept = self._kept, []

@@ -175,6 +175,8 @@ def test_connections_have_no_delay_and_are_kept_alive(world: RealWorld) -> None:
     made: socket.socket = link.transport.get_extra_info("socket")
     assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 5_000
 
 
 def test_a_socket_that_connects_to_itself_is_refused(

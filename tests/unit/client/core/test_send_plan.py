@@ -47,8 +47,8 @@ def a_departure(partition: int = 0, records: int = 2) -> Departure:
     [
         (ErrorCode.NONE, Fate.DELIVERED),
         (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, Fate.DELIVERED),
-        (ErrorCode.NOT_ENOUGH_REPLICAS, Fate.AGAIN),
-        (ErrorCode.REQUEST_TIMED_OUT, Fate.AGAIN),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, Fate.MOVED),
+        (ErrorCode.REQUEST_TIMED_OUT, Fate.MOVED),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, Fate.MOVED),
         (ErrorCode.UNKNOWN_TOPIC_ID, Fate.MOVED),
         (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, Fate.OUT_OF_ORDER),
