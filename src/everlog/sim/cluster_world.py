@@ -164,9 +164,10 @@ class ClusterWorld:
         self.nemesis.heal()
         self.say("healed")
         self._run_until(self._all_done, "clients coming to an end", LIVENESS_MS)
+        # A new leader shows what is committed once it knows, which may take until others have come back.
+        self._run_until(self.ghosts.converged, "replicas catching up", LIVENESS_MS)
         self._play("final", cast.final())
         self._run_until(self._all_done, "the final read", LIVENESS_MS)
-        self._run_until(self.ghosts.converged, "replicas catching up", LIVENESS_MS)
         return self._result()
 
     def _play(self, name: str, script: Script[None]) -> None:

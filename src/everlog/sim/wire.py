@@ -7,6 +7,9 @@ if TYPE_CHECKING:
     from everlog.sim.mesh import Mesh, Route
 
 
+_SENT_AGAIN_MS = 400
+
+
 class Ear(Protocol):
     """Whoever listens at one end of a connection."""
 
@@ -162,17 +165,26 @@ class Wire:
                 route.travel(lambda end=end: end.told_lost(reason))  # type: ignore[misc]  # end is a WireEnd
 
     def refuse_late(self, end: WireEnd) -> None:
-        """Something came to an end that nobody listens at: tell the sender, if the machine can."""
+        """Something came to an end that nobody listens at: tell the sender as soon as the machine can."""
+        if not self.is_up:
+            return
         host = self.target if end is self.far else self.origin
         door = self.mesh.door(host)
-        if door is None or door.powered():
-            self.is_up = False
-            other, route = (self.near, self._back) if end is self.far else (self.far, self._there)
-            route.travel(lambda: other.told_lost("reset by the other end"))
+        if door is not None and not door.powered():
+            # The sender's machine sends it again and again meanwhile.
+            self.mesh.scheduler.at(_SENT_AGAIN_MS, lambda: self.refuse_late(end))
+            return
+        self.is_up = False
+        other, route = (self.near, self._back) if end is self.far else (self.far, self._there)
+        route.travel(lambda: other.told_lost("reset by the other end"))
 
     def _knocked(self, port: int) -> None:
         door = self.mesh.door(self.target)
-        if not self.is_up or door is None or not door.powered():
+        if not self.is_up or door is None:
+            return
+        if not door.powered():
+            if self.near.is_open:
+                self.mesh.scheduler.at(_SENT_AGAIN_MS, lambda: self._knocked(port))
             return
         ear = door.accept(self.far, port, self.origin)
         if ear is None:

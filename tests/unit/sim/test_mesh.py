@@ -137,9 +137,8 @@ def test_a_connection_to_a_machine_that_lost_power_is_reset_once_it_is_back() ->
     assert ear.end is None
 
     machine.has_power = True
-    end.send(b"is anybody there")
     time.pass_by()
-    assert ear.end == ("reset by the other end", False)
+    assert ear.end == ("reset by the other end", False), "what is not acknowledged is sent again"
 
 
 def test_a_closed_route_holds_back_one_direction_only() -> None:

@@ -103,8 +103,8 @@ class PlainAppender(Actor):
 class IdempotentAppender(PlainAppender):
     """Keeps up to five batches on their way to a partition, and sends again what was not answered."""
 
-    _begun: set[str]
-    """The partitions that have taken a batch of the present producer id."""
+    _begun: dict[str, bool]
+    """The partitions that have taken a batch of the present producer id, and whether that was its first."""
 
     def script(self, topic: Topic) -> Script[None]:
         """Append until told to stop."""
@@ -129,7 +129,7 @@ class IdempotentAppender(PlainAppender):
         # Near the end of the numbers, so that they begin again at 0 within a run; any first one is taken.
         first = _SEQUENCES - 5 if self.chance.happens(30) else 0
         sequences = [first] * topic.partitions
-        self._begun = set[str]()
+        self._begun = {}
         while not self.stopping:
             index = self.chance.below(topic.partitions)
             waiting: list[_Waiting] = []
@@ -137,7 +137,8 @@ class IdempotentAppender(PlainAppender):
                 sends = self._records(topic, index)
                 batch = a_batch(sends, ProducerState(producer_id, epoch, sequences[index]))
                 sequences[index] = (sequences[index] + len(sends)) % _SEQUENCES
-                waiting.append(_Waiting(batch, sends, self.now()))
+                # They leave together; the history knows them in their order.
+                waiting.append(_Waiting(batch, sends, self.now() + len(waiting)))
             given_up = yield from self._deliver(topic, index, waiting)
             if given_up:
                 # What became of them is unknown, and so is the next sequence number: begin as another.
@@ -172,10 +173,13 @@ class IdempotentAppender(PlainAppender):
             self.note(Kind.SEND, Outcome.INFO, one.start, sends=one.sends, note="given up")
         return bool(waiting)
 
+    def _begins(self, partition: str, *, first: bool) -> None:
+        # A producer may begin with any number, as in Kafka. Where the first of a burst is refused, as too few
+        # replicas are in sync, it may begin with one of those behind, and nothing comes before that any more.
+        self._begun.setdefault(partition, first)
+
     def _has_begun(self, partition: str) -> bool:
-        # A producer may begin with any number, as in Kafka. Where too few replicas were in sync for the first
-        # of a burst, it may begin with one of those behind it, and nothing comes before that any more.
-        return partition in self._begun or not self.setting.clustered
+        return self._begun.get(partition, not self.setting.clustered)
 
     def _settled(self, one: _Waiting, told: PartitionProduceResponse | None, *, first: bool) -> bool:
         """Take in the answer to a batch, if there is one; False if it is to be sent again."""
@@ -184,7 +188,7 @@ class IdempotentAppender(PlainAppender):
         error = told.error_code
         if error == ErrorCode.NONE:
             self.note(Kind.SEND, Outcome.OK, one.start, sends=placed(one.sends, told.base_offset))
-            self._begun.add(one.sends[0].partition)
+            self._begins(one.sends[0].partition, first=first)
             return True
         sound = self._has_begun(one.sends[0].partition) and not self.setting.forgetful
         if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and first and sound:

@@ -34,7 +34,7 @@ class QueuedAppender(IdempotentAppender):
         """Append until told to stop."""
         self._sends: dict[PendingBatch, tuple[tuple[Sent, ...], int]] = {}
         """The records of each batch, and when they were sent."""
-        self._begun = set[str]()
+        self._begun = {}
         self._holes: set[TopicPartition] = set()
         """Where something was given up, so that a broker may find numbers missing."""
         producer_id, epoch = yield from self._init()
@@ -61,7 +61,7 @@ class QueuedAppender(IdempotentAppender):
         batch.count = len(sends)
         batch.is_closed = True
         queue.waiting.append(batch)
-        self._sends[batch] = sends, self.now()
+        self._sends[batch] = sends, self.now() + len(queue.waiting)
 
     def _drain(self, topic: Topic, queue: PartitionQueue) -> Script[None]:
         """Send until the line is empty; the oldest is given up where nothing goes on."""
@@ -84,10 +84,13 @@ class QueuedAppender(IdempotentAppender):
                 requests.append(a_produce(topic, {index: records}, version))
             answers = yield from burst(ProduceResponse, requests, version, node=leader.node)
             delivered = 0
-            for batch, answer in zip(going, answers, strict=True):
+            for number, (batch, answer) in enumerate(zip(going, answers, strict=True)):
                 queue.answered(batch)
                 told = None if answer is None else answer.responses[0].partition_responses[0]
-                delivered += self._take_in(queue, batch, told)
+                is_delivered = self._take_in(queue, batch, told)
+                if is_delivered:
+                    self._begins(topic.names()[index], first=delivered == number)
+                delivered += is_delivered
             if delivered < len(going):
                 self.routing.forget_leader(topic, index)
             if not delivered:
@@ -116,7 +119,6 @@ class QueuedAppender(IdempotentAppender):
             case Fate.DELIVERED:
                 queue.delivered(0.0)
                 sends, start = self._sends.pop(batch)
-                self._begun.add(sends[0].partition)
                 if ruling.base_offset == UNKNOWN_OFFSET:
                     self.note(Kind.SEND, Outcome.INFO, start, sends=sends, note="there, nobody knows where")
                 else:
