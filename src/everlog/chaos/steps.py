@@ -123,10 +123,14 @@ class Scenario:
     meaning: str
     steps: Sequence[Step]
     min_isr: int = 2
+    unavailable_ms: float = 5_000.0
+    """For how long after a fault a partition may take no records."""
 
 
-def _scenario(name: str, meaning: str, steps: str, min_isr: int = 2) -> Scenario:
-    return Scenario(name, meaning, parse_steps(steps.split()), min_isr)
+def _scenario(
+    name: str, meaning: str, steps: str, min_isr: int = 2, unavailable_ms: float = 5_000.0
+) -> Scenario:
+    return Scenario(name, meaning, parse_steps(steps.split()), min_isr, unavailable_ms)
 
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -134,13 +138,15 @@ SCENARIOS: Mapping[str, Scenario] = {
     for scenario in (
         # With one follower behind and the leader gone, one of three replicas is left in sync. With
         # min.insync.replicas=2 it would rightly refuse writes until another is back; with 1 it takes them,
-        # and loses nothing as long as leaders come from the ISR, which is what is looked at here.
+        # and loses nothing as long as leaders come from the ISR, which is what is looked at here. Of three
+        # voters one is dead and one slow then, and each change of a leader waits for the slow one's disk.
         _scenario(
             "failover",
             "a follower with a slow disk leaves the ISR, then the leader is killed, then a group is scaled",
             "load:5 slow-disk:follower await-shrink load:2 kill:leader await-writable load:3 heal load:3 "
             "scale:3 load:5 scale:1 load:5",
             min_isr=1,
+            unavailable_ms=30_000,
         ),
         _scenario("kill", "the leader is killed", "load:5 kill:leader await-writable load:3 heal load:2"),
         _scenario(
@@ -152,6 +158,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             "pause",
             "the leader is frozen for longer than its session, and goes on as if nothing had been",
             "load:5 pause:leader:15 await-writable load:3 heal load:2",
+            unavailable_ms=20_000,
         ),
         _scenario(
             "stop", "the leader leaves cleanly", "load:5 stop:leader await-writable load:3 heal load:2"

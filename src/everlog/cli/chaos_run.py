@@ -102,9 +102,7 @@ $ everlog chaos run --bootstrap 10.0.0.1:9092 --nodes 1 --scenario stop \\
     "--max-unavailable",
     type=click.FloatRange(min=0),
     metavar="MS",
-    default=5_000.0,
-    show_default=True,
-    help="For how long after a fault a partition may take no records.",
+    help="For how long after a fault a partition may take no records.  [default: the scenario's]",
 )
 @click.option(
     "--max-pause",
@@ -142,7 +140,7 @@ def run(
     rate: float,
     size: int,
     lag_ms: int,
-    max_unavailable: float,
+    max_unavailable: float | None,
     max_pause: float,
     html: Path | None,
     history: Path | None,
@@ -181,7 +179,8 @@ def run(
             own.open()
         chaos = ChaosRun(target, scenario.steps, settings, lambda words: click.echo(words, err=True))
         notes = chaos.run()
-    verdict = judge(notes, Limits(max_unavailable, max_pause))
+    unavailable_ms = scenario.unavailable_ms if max_unavailable is None else max_unavailable
+    verdict = judge(notes, Limits(unavailable_ms, max_pause))
     if history is not None:
         notes.recorder.history().write(history)
     if html is not None:
