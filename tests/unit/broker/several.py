@@ -155,14 +155,17 @@ class Host:
         member = Membership("cluster", epoch, self.world.image, cast(Any, self), None, cast(Any, _NoPeers()))
         world = NodeWorld(self.files, clock, random, self.aside, self.alarm, cast(Any, None))
         self.broker = Broker(broker_settings(given), member, [self.directory], world)
-        cast(Any, self.broker).peer = lambda other, lane: self.world.line(self.number, other)
+        cast(Any, self.broker).peer = self._peer
+
+    def _peer(self, other: int, lane: str) -> Line:
+        return self.world.line(self.number, other)
 
     @property
     def node(self) -> "Host":
         return self
 
     def open_session(self, outlet: Outlet, listener_name: str, peer_host: str) -> Session:
-        return Session(self.broker, outlet, listener_name, peer_host, 1000, self.broker)
+        return Session(cast(Any, self.broker), outlet, listener_name, peer_host, 1000, self.broker)
 
     def settle(self) -> None:
         self.broker.settle()
