@@ -117,7 +117,7 @@ class Desk:
         if endpoint is None:
             return
         peer = self._peers.at(Address(endpoint.host, endpoint.port), lane="probe")
-        peer.probe(partial(self._looked_for, broker))
+        peer.find_out_if_gone(partial(self._looked_for, broker))
 
     def _looked_for(self, broker: BrokerImage, refused: bool) -> None:
         if refused and self.controller.is_active:
