@@ -40,7 +40,7 @@ class Outlet(Protocol):
 class Service(Protocol):
     """Who answers the requests of a connection: a broker, or a controller's desk."""
 
-    def dispatch(self, api_key: int, exchange: Exchange, frame: memoryview, after_client_id: int) -> None:
+    def dispatch(self, api_key: int, exchange: Exchange, frame: memoryview, after_client_id: int, /) -> None:
         """Hand one request to its handler; ProtocolError if it cannot be read or is not served."""
         ...
 
