@@ -32,6 +32,7 @@ def observe(replica: Replica, epoch: int, leader: int | None, *, by_itself: bool
     if leader is None:
         replica.role = replica.unattached()
     else:
+        replica.elections_lost = 0
         role = replica.role = Follower(leader, replica.after(replica.timing.fetch_ms))
         fetch(replica, role)
 

@@ -28,6 +28,7 @@ def become_leader(replica: Replica, won: Candidate) -> None:
     start = replica.log.end_offset
     change = LeaderChange(replica.me.id, replica.voters.ids, tuple(sorted(won.granted)))
     replica.log.append_leader_change(replica.epoch, change)
+    replica.elections_lost = 0
     replica.role = Leader(start, {}, began_at=replica.now, tell_at=replica.now)
     replica.sync()
     replica.out.append(Lead(replica.epoch))

@@ -153,6 +153,8 @@ class Replica:
         """How often the log was cut back."""
         self.lost: tuple[int, int] | None = None
         """An epoch and its leader that went away: it takes a word of its own to follow it again."""
+        self.elections_lost = 0
+        """In a row, since there was a leader."""
         self.out: list[Effect] = []
         self.now = now
         self.role: Role = self.unattached()

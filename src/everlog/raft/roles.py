@@ -29,6 +29,10 @@ class Prospective:
     rejected: set[int] = field(default_factory=set[int])
     unanswered: dict[int, Instant] = field(default_factory=dict[int, Instant])
     """Voters to ask again, and when."""
+    silent: set[int] = field(default_factory=set[int])
+    """Voters that have failed to answer at least once: their votes are nothing to wait for."""
+    is_lost: bool = False
+    """Whether those that do answer cannot make a majority; it is over sooner then."""
 
 
 @dataclass(slots=True)
@@ -39,6 +43,8 @@ class Candidate:
     granted: set[int]
     rejected: set[int] = field(default_factory=set[int])
     unanswered: dict[int, Instant] = field(default_factory=dict[int, Instant])
+    silent: set[int] = field(default_factory=set[int])
+    is_lost: bool = False
 
 
 @dataclass(slots=True)

@@ -12,6 +12,8 @@ from everlog.raft.replica import Replica
 from everlog.raft.roles import Candidate, Follower, Leader, Prospective, Unattached
 from everlog.raft.store import NOBODY, QuorumState
 
+_MOST_DOUBLINGS = 16
+
 
 def vote_asked(replica: Replica, token: object, vote: Vote) -> None:
     """Grant a vote or refuse it."""
@@ -36,8 +38,11 @@ def may_grant(replica: Replica, vote: Vote) -> bool:
     # Whoever has less of the log could lose what is committed (Raft, section 5.4.1).
     is_complete = (vote.last_epoch, vote.end) >= (replica.log.last_epoch, replica.log.end_offset)
     match role:
-        case Leader() | Candidate():
+        case Leader():
             return False
+        case Candidate():
+            # It has voted for itself, but whoever asks first would begin an epoch of its own.
+            return vote.is_pre and is_complete
         case Follower():
             return vote.is_pre and is_complete and not role.has_fetched
         case Unattached() | Prospective():
@@ -100,9 +105,8 @@ def voted(replica: Replica, node: int, vote: Vote, reply: VoteReply) -> None:
             become_candidate(replica)
         else:
             become_leader(replica, role)
-    elif replica.voters.is_majority(role.rejected):
-        # Two who stand for election at the same time must not do so again at the same time.
-        role.until = replica.after(1 + replica.random.below(replica.timing.backoff_ms))
+    else:
+        _look_whether_lost(replica, role)
 
 
 def unanswered(replica: Replica, node: int, vote: Vote) -> None:
@@ -112,6 +116,25 @@ def unanswered(replica: Replica, node: int, vote: Vote) -> None:
     if vote.epoch == replica.epoch and _is_about(vote, role) and node in replica.voters.ids:
         assert isinstance(role, Prospective | Candidate)
         role.unanswered[node] = replica.after(replica.timing.retry_ms)
+        role.silent.add(node)
+        _look_whether_lost(replica, role)
+
+
+def _look_whether_lost(replica: Replica, role: Prospective | Candidate) -> None:
+    """End an election soon that those who answer have decided, and not only when its time is over.
+
+    When a leader dies, all that are left may stand at the same moment, and each has only its own vote.
+    """
+    if role.is_lost or not role.rejected:
+        return
+    if replica.voters.is_majority(set(replica.voters.ids) - role.rejected - role.silent):
+        return
+    role.is_lost = True
+    replica.elections_lost += 1
+    # Two who stand for election at the same time must not do so again at the same time.
+    timing = replica.timing
+    longest = min(timing.backoff_ms, timing.retry_ms << min(replica.elections_lost + 1, _MOST_DOUBLINGS))
+    role.until = min(role.until, replica.after(1 + replica.random.below(max(1, longest))))
 
 
 def _is_about(vote: Vote, role: object) -> bool:

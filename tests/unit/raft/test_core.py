@@ -18,6 +18,7 @@ from everlog.raft.events import (
     StoreState,
     Synced,
     Ticked,
+    Unanswered,
 )
 from everlog.raft.messages import EndEpoch, Fetch, FetchReply, ReplicaKey, Vote, VoteReply
 from everlog.raft.roles import Candidate, Follower, Leader, Unattached
@@ -216,3 +217,43 @@ def test_a_candidate_votes_for_itself_in_a_new_epoch() -> None:
 
     assert isinstance(core.role, Candidate)
     assert effects[0] == StoreState(QuorumState(7, voted=1, voted_directory=ME.directory))
+
+
+def a_candidate_beside_a_dead_leader() -> tuple[RaftCore, Instant]:
+    """Of epoch 5: node 2, which led, is gone, and node 3 would vote for us, or so it said."""
+    core, now = a_follower(), Instant(NOON + 25)
+    core.step(Gone(2), NOON)
+    asked = dict(requests(core.step(Ticked(), now), Vote))
+    core.step(Unanswered(2, asked[2]), now)
+    asked = dict(requests(core.step(Answered(3, asked[3], VoteReply(4, None, granted=True)), now), Vote))
+    assert isinstance(core.role, Candidate)
+    core.step(Unanswered(2, asked[2]), now)
+    core.step(Answered(3, asked[3], VoteReply(5, None, granted=False)), now)
+    return core, now
+
+
+def test_two_who_are_left_and_stand_at_the_same_moment_stand_again_soon() -> None:
+    core, now = a_candidate_beside_a_dead_leader()
+
+    effects = core.step(Ticked(), Instant(now + 81))
+
+    assert [(node, vote.epoch, vote.is_pre) for node, vote in requests(effects, Vote) if node == 3] == [
+        (3, 5, True)
+    ]
+
+
+def test_a_candidate_would_vote_for_another_that_asks_first() -> None:
+    core, now = a_candidate_beside_a_dead_leader()
+
+    assert answers(core.step(Asked("t", a_vote(5, is_pre=True)), now)) == [VoteReply(5, None, granted=True)]
+    assert answers(core.step(Asked("t", a_vote(5)), now)) == [VoteReply(5, None, granted=False)]
+    assert answers(core.step(Asked("t", a_vote(6)), now)) == [VoteReply(6, None, granted=True)]
+
+
+def test_who_has_not_answered_yet_is_waited_for() -> None:
+    core, now = a_follower(), Instant(NOON + 25)
+    core.step(Gone(2), NOON)
+    asked = dict(requests(core.step(Ticked(), now), Vote))
+    core.step(Answered(3, asked[3], VoteReply(4, None, granted=False)), now)
+
+    assert requests(core.step(Ticked(), Instant(now + 200)), Vote) == []
