@@ -8,7 +8,7 @@ counts for a partition only if it has not been asked for anew since: it may be o
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from everlog.broker.replicas import Replica
 from everlog.log.partition import PartitionLog
@@ -90,7 +90,7 @@ class LeaderFetcher:
         """Those to be named in the next request."""
         self._left: dict[tuple[bytes, int], None] = {}
         """Those that the leader still remembers, and that are not fetched any more."""
-        self._session = (0, 0)
+        self._session: tuple[int, int] = (0, 0)
         self._line = 0
         """Counts the sessions: answers that come for an earlier one are nobody's."""
         self._request = 0
@@ -191,7 +191,7 @@ class LeaderFetcher:
             self._failed(str(answer))
             return
         try:
-            code, session_id, results = read_replica_answer(answer)
+            code, session_id, results = read_replica_answer(cast("memoryview[int]", answer))
         except ProtocolError as error:
             self._failed(str(error))
             raise
