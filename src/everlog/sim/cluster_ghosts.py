@@ -94,9 +94,25 @@ class ClusterGhosts:
         """
         struck = {machine.node_id for machine in machines}
         return all(
-            any(self._holds(member, name) for member in partition.isr if member not in struck)
+            any(
+                self._holds(member, name)
+                for member in partition.isr
+                if member not in struck and not self._is_proposed_out(member, name)
+            )
             for name, partition in self._partitions()
         )
+
+    def _is_proposed_out(self, member: int, name: str) -> bool:
+        """Whether some leader wants a member out of the ISR, of which the controller may know already."""
+        topic, _, number = name.rpartition("-")
+        for machine in self._machines:
+            if machine.node is None or not machine.serving:
+                continue
+            replica = machine.node.broker.replicas.get(topic, int(number))
+            leading = None if replica is None else replica.leading
+            if leading is not None and leading.proposed is not None and member not in leading.proposed:
+                return True
+        return False
 
     def _holds(self, node_id: int, name: str) -> bool:
         machine = self._machines[node_id - 1]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _STORM = Weather(delay_ms=100, late_percent=30, late_ms=2_000, cut_percent=10)
 _JUMPS_MS = (-1_800_000, -5_000, 3_000, 60_000, 1_800_000)
 _MOST_JUMPED_MS = 1_800_000
+_LOOK_AGAIN_MS = 500
 
 
 class ClusterNemesis:
@@ -63,9 +64,16 @@ class ClusterNemesis:
         self._crash(machine, Loss.NONE, 500, "ended by itself")
 
     def _replace_broken(self, machine: "Machine") -> None:
-        """Start a node again that its disk has failed: it says so, and takes nothing more until then."""
-        if machine.node is not None and self._world.is_broken(machine):
+        """Start a node again that its disk has failed: it says so, and takes nothing more until then.
+
+        Whoever does that waits until the others have what this one has.
+        """
+        if machine.node is None or not self._world.is_broken(machine):
+            return
+        if self._world.may_stop([machine]):
             self.failed(machine, "its disk has failed it")
+        else:
+            self._world.time.at(_LOOK_AGAIN_MS, lambda: self._replace_broken(machine))
 
     # Whom and what.
 
@@ -220,7 +228,7 @@ class ClusterNemesis:
         """Let somebody look a while later whether the node has to be started again."""
 
         def look() -> None:
-            if not self._healed and self._is_up(machine) and self._world.may_stop([machine]):
+            if not self._healed and self._is_up(machine):
                 self._replace_broken(machine)
 
         self._world.time.at(ms, look)
