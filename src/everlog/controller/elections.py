@@ -174,15 +174,15 @@ class Draft:
 
     def __init__(self, before: PartitionImage) -> None:
         self._before = before
-        self.replicas = before.replicas
-        self.isr = before.isr
-        self.leader = before.leader
-        self.directories = before.directories
-        self.removing = before.removing
-        self.adding = before.adding
-        self.recovering = before.recovering
-        self.eligible_leaders = before.eligible_leaders
-        self.last_known_leaders = before.last_known_leaders
+        self.replicas: tuple[int, ...] = before.replicas
+        self.isr: tuple[int, ...] = before.isr
+        self.leader: int = before.leader
+        self.directories: tuple[Uuid, ...] = before.directories
+        self.removing: tuple[int, ...] = before.removing
+        self.adding: tuple[int, ...] = before.adding
+        self.recovering: bool = before.recovering
+        self.eligible_leaders: tuple[int, ...] = before.eligible_leaders
+        self.last_known_leaders: tuple[int, ...] = before.last_known_leaders
 
     def set_isr(
         self, isr: tuple[int, ...], circumstances: Circumstances, unclean: Collection[int] = NOBODY

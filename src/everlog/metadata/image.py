@@ -132,6 +132,10 @@ def _no_items() -> Mapping[K, V]:
     return MappingProxyType({})
 
 
+def _no_controllers() -> Mapping[int, ControllerImage]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
     """The cluster as all records below `end_offset` made it. Nobody may change the mappings in it."""
@@ -153,7 +157,7 @@ class ClusterImage:
     """The first producer id that no block has taken."""
     partition_count: int
     """The partitions of all topics."""
-    controllers: Mapping[int, ControllerImage] = field(default_factory=_no_items)
+    controllers: Mapping[int, ControllerImage] = field(default_factory=_no_controllers)
     """The controllers that have registered, by number."""
 
     def config(self, resource: ConfigResource) -> Mapping[str, str]:

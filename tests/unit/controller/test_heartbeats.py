@@ -143,6 +143,7 @@ def test_a_controlled_shutdown_hands_everything_over_and_waits_for_the_others_to
     assert begun.left_at == cluster.image.end_offset
     check_invariants(cluster)
 
+    assert begun.left_at is not None
     last = begun.left_at - 1
     waiting = cluster.do(
         a_beat(cluster, 1, want_shut_down=True, left_at=begun.left_at, others_reached=last - 1)
