@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from everlog.broker.desk.handlers import add_raft_voter, describe_quorum, remove_raft_voter, update_raft_voter
 from everlog.broker.exchange import Exchange
+from everlog.controller.metadata_log import MetadataLog
 from everlog.model.errors import ErrorCode, StorageError
 from everlog.peers.address import Address
 from everlog.raft.member import QuorumMember
@@ -19,6 +20,7 @@ from everlog.raft.messages import (
     Served,
     UpdateVoter,
 )
+from everlog.raft.voters import VoterSet
 from everlog.sim.chance import SimRandom
 from everlog.wire.codec import (
     decode_request,
@@ -366,3 +368,19 @@ def test_the_quorum_is_described_by_its_leader() -> None:
     assert [one.replica_id for one in old.topics[0].partitions[0].current_voters] == [1, 2, 3]
     nothing = ask(trio, leader, describe_quorum.handle, wire_describe.DescribeQuorumRequest(), 0)
     assert nothing.topics == []
+
+
+def test_voters_that_are_cut_off_the_log_are_in_force_no_more() -> None:
+    machine = Machine()
+    log = MetadataLog(machine.open_log(), machine.open_log, machine.aside, machine.clock)
+    first, second = VoterSet([FOURTH]), VoterSet([FOURTH, ReplicaKey(5)])
+    log.append_voters(1, first)
+    end = log.end_offset
+    log.append_voters(1, second)
+    assert (log.voters, log.previous_voters, log.voters_end) == (second, first, end + 1)
+
+    log.truncate(end)
+
+    assert (log.voters, log.previous_voters, log.voters_end) == (first, None, end)
+    again = MetadataLog(machine.open_log(), machine.open_log, machine.aside, machine.clock)
+    assert (again.voters, again.voters_end) == (first, end)
