@@ -129,6 +129,9 @@ class QuorumNode:
         """Hand a request to its handler."""
         _HANDLERS[api_key](self, decode_request(read_request_header(frame), frame), exchange)
 
+    def session_closed(self, session: Session) -> None:
+        """Nobody waits for anybody here."""
+
     def close(self) -> None:
         """Make everything durable."""
         self._peers.close()
@@ -187,7 +190,7 @@ class QuorumWorld:
 
     def is_marked(self, machine: Machine, mark: Mark) -> bool:
         """Whoever leads is what all marks mean."""
-        return mark is Mark.ANY or self._member(machine).is_active
+        return mark is Mark.ANY or bool(self._member(machine).is_active)
 
     def may_stop(self, machines: list[Machine]) -> bool:
         """The quorum syncs before it counts: all may lose power at once."""
@@ -199,7 +202,7 @@ class QuorumWorld:
 
     def is_broken(self, machine: Machine) -> bool:
         """One whose first sync failed knows nothing of its log any more: only another process can read it."""
-        return self._member(machine).epoch < 0
+        return int(self._member(machine).epoch) < 0
 
     def client_names(self) -> list[str]:
         """There are none."""
