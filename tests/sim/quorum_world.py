@@ -129,6 +129,11 @@ class QuorumNode:
         """Hand a request to its handler."""
         _HANDLERS[api_key](self, decode_request(read_request_header(frame), frame), exchange)
 
+    def leave(self, done: Callable[[], None]) -> None:
+        """Hand the lead over, then call `done`."""
+        self.member.resign()
+        done()
+
     def session_closed(self, session: Session) -> None:
         """Nobody waits for anybody here."""
 
