@@ -220,6 +220,9 @@ class Node:
     def _image_changed(self, image: ClusterImage, changes: Changes) -> None:
         if self._broker is not None:
             self._broker.image_changed(image, changes)
+            if any(broker.in_controlled_shutdown for broker in image.brokers.values()):
+                # It goes when all others know that it leads nothing any more.
+                self.lifecycle.beat_soon()
         if self._started is not None and self.lifecycle.epoch >= 0:
             self._go_on(image)
 
