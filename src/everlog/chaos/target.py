@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Protocol
 
 from everlog.chaos.disks import SmallDisk
@@ -185,11 +186,18 @@ class GivenCluster:
 
     def _run(self, command: str, node: int, *, check: bool = True) -> str:
         words = [word.replace("{id}", str(node)) for word in shlex.split(command)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
+        # Files and no pipes: a broker that the command leaves behind would hold those open while it runs.
+        with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+            done = subprocess.run(
+                words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=_COMMAND_S, check=False
+            )
+            out.seek(0)
+            err.seek(0)
+            told, said = out.read(), err.read()
         if check and done.returncode != 0:
-            said = (done.stderr or done.stdout).strip()[-500:]
-            raise BrokerFailed(f"{shlex.join(words)} ended with {done.returncode}, expected 0: {said}")
-        return done.stdout
+            words_said = (said or told).strip()[-500:]
+            raise BrokerFailed(f"{shlex.join(words)} ended with {done.returncode}, expected 0: {words_said}")
+        return told
 
 
 @contextmanager
