@@ -79,7 +79,7 @@ class Broker:
         self.parked = ParkingLot(alarm)
         self.settle = self.parked.settle
         """Answers the fetches that the requests just handled have woken."""
-        self.group_commit = GroupCommit(aside, clock, alarm)
+        self.group_commit = GroupCommit(aside, clock, alarm, self.settle)
         self.fetch_sessions = FetchSessions(settings[keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], random)
         self.fetch_max_bytes = settings[keys.FETCH_MAX_BYTES]
         self.producer_ids = ProducerIdPool(producer_id_blocks(self))

@@ -34,7 +34,9 @@ class _Queue:
 class GroupCommit:
     """All waiting appends of a broker."""
 
-    def __init__(self, aside: Aside, clock: Clock, alarm: Alarm) -> None:
+    def __init__(self, aside: Aside, clock: Clock, alarm: Alarm, settle: Callable[[], None]) -> None:
+        """`settle` is called when a sync has ended and those who waited for it were told."""
+        self._settle_broker = settle
         self._aside = aside
         self._clock = clock
         self._alarm = alarm
@@ -86,9 +88,11 @@ class GroupCommit:
             del self._queues[log]
             for _, waiter in waiters:
                 waiter(False)
-            return
-        log.synced(plan)
-        self._settle(log, queue, plan.end_offset)
+        else:
+            log.synced(plan)
+            self._settle(log, queue, plan.end_offset)
+        # What the sync has committed may be what others wait to read.
+        self._settle_broker()
 
     def _settle(self, log: PartitionLog, queue: _Queue, durable_to: int) -> None:
         done = [waiter for end, waiter in queue.waiters if end <= durable_to]

@@ -426,6 +426,21 @@ def test_a_topic_that_asks_for_syncs_commits_what_all_in_sync_have_synced(slow: 
     assert [host.replica().opened().recovery_point for host in world.hosts.values()] == [1, 1, 1]
 
 
+def test_a_reader_hears_of_what_a_sync_has_committed_at_once() -> None:
+    world = three(flush_messages="1")
+    world.slow_disks = {1}
+    reader = world[1].client()
+    reader.ask(a_fetch("orders", 0, max_wait_ms=60_000), 11)
+    ask(world[1].client(), b"a")
+    world.run(100)
+    assert not reader.frames
+
+    world.slow_disks.clear()
+    world.run(0)
+
+    assert reader.frames
+
+
 def test_an_answer_of_an_earlier_epoch_is_dropped() -> None:
     world = three()
     produce(world, world[1], b"a")
