@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+# More than there are cores, as a third of the time of tests is waiting.
+WORKERS ?= 3
 FUZZ_SECONDS ?= 600
 CHAOS_SECONDS ?= 300
 SIM_SEEDS ?= 20000
@@ -49,8 +50,8 @@ sim: $(VENV)/.tests ## SIM_CLUSTER_SEEDS (10000) simulated runs of clusters, SIM
 	$(BIN)/python -m everlog.sim --cluster --seed 1 --seeds $(SIM_CLUSTER_SEEDS) --processes $(WORKERS) --report $(SIM_REPORT)
 	$(BIN)/python -m everlog.sim --seed 1 --seeds $(SIM_SEEDS) --processes $(WORKERS) --report $(SIM_REPORT)
 	$(BIN)/python -m everlog.sim --workload clients --seed 1 --seeds $(SIM_CLIENT_SEEDS) --processes $(WORKERS) --report $(SIM_REPORT)
-	EVERLOG_SIM_RAFT_SEEDS=$(SIM_CLIENT_SEEDS) EVERLOG_SIM_REPLICATION_SEEDS=$(SIM_CLIENT_SEEDS) \
-		$(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_raft.py tests/sim/test_replication.py
+	EVERLOG_SIM_RAFT_SEEDS=$(SIM_CLIENT_SEEDS) EVERLOG_SIM_REPLICATION_SEEDS=$(SIM_CLIENT_SEEDS) EVERLOG_SIM_QUORUM_SEEDS=$(SIM_CLIENT_SEEDS) \
+		$(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_raft.py tests/sim/test_replication.py tests/sim/test_quorum.py
 	$(BIN)/python -m tests.sim.cluster_mutants
 
 chaos: $(VENV)/.tests ## kill, stop and pause a real broker under load for CHAOS_SECONDS (300), then clusters, then check the histories
