@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from everlog.controller.decisions import Decision, Refusal, Standing
-from everlog.controller.placement import check_replication, directories_of, place
+from everlog.controller.placement import check_replication, directories_of, place_new
 from everlog.metadata.image import BrokerImage, ClusterImage
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import BrokerId, Uuid
@@ -116,10 +116,9 @@ def _more_partitions(
     added = topic.count - has
     factor = len(known.partitions[0].replicas)
     if topic.assignments is None:
-        brokers = list(standing.image.active_brokers())
-        check_replication(brokers, factor)
+        check_replication(standing.image, factor)
         budget.take(topic.name, added)
-        assignments = place(brokers, added, factor, standing.random)
+        assignments = place_new(standing.image, added, factor, standing.random)
     else:
         if len(topic.assignments) != added:
             raise Refused(

@@ -9,15 +9,33 @@ from everlog.model.ids import BrokerId, Uuid
 from everlog.ports.random import Random
 
 
+def place_new(
+    image: ClusterImage, count: int, replication_factor: int, random: Random
+) -> list[tuple[int, ...]]:
+    """Return the replicas of `count` new partitions, the first of each to lead.
+
+    Where fewer brokers are alive than there are to be replicas, those that are away hold the rest: they catch
+    up when they are back. Refused where not enough are known, or none is alive.
+    """
+    check_replication(image, replication_factor)
+    alive = list(image.active_brokers())
+    placed = place(alive, count, min(replication_factor, len(alive)), random)
+    away = [number for number in sorted(image.brokers) if not image.brokers[number].active]
+    missing = replication_factor - min(replication_factor, len(alive))
+    return [
+        (*replicas, *(away[(index + step) % len(away)] for step in range(missing)))
+        for index, replicas in enumerate(placed)
+    ]
+
+
 def place(
     brokers: Sequence[BrokerImage], count: int, replication_factor: int, random: Random
 ) -> list[tuple[int, ...]]:
-    """Return the replicas of `count` partitions, the first of each to lead; Refused if brokers are too few.
+    """Return the replicas of `count` partitions on brokers that are as many as the replicas, or more.
 
     Leads go round the brokers from one picked by chance, so they differ by one at most. Replicas of a
     partition stand in as many racks as they can.
     """
-    check_replication(brokers, replication_factor)
     order = rack_alternated(brokers)
     start = random.below(len(order))
     return [
@@ -26,8 +44,9 @@ def place(
     ]
 
 
-def check_replication(brokers: Sequence[BrokerImage], replication_factor: int) -> None:
-    """Refused if there are fewer brokers than replicas."""
+def check_replication(image: ClusterImage, replication_factor: int) -> None:
+    """Refused if there are fewer brokers than replicas, or none of them is alive."""
+    brokers = image.brokers if any(image.active_brokers()) else ()
     if replication_factor > len(brokers):
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,

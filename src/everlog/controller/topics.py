@@ -6,7 +6,7 @@ from itertools import product
 
 from everlog.controller.decisions import Decision, Refusal, Standing
 from everlog.controller.partitions import PartitionBudget, check_placement, partition_records
-from everlog.controller.placement import check_replication, place
+from everlog.controller.placement import check_replication, place_new
 from everlog.metadata.image import ClusterImage, ResourceType, TopicImage
 from everlog.model.errors import ConfigError, ErrorCode, Refused
 from everlog.model.ids import Uuid, uuid_text
@@ -176,10 +176,9 @@ def _assignments(topic: NewTopic, standing: Standing, budget: PartitionBudget) -
         partitions = standing.settings[keys.NUM_PARTITIONS]
     if factor == USE_DEFAULT:
         factor = standing.settings[keys.DEFAULT_REPLICATION_FACTOR]
-    brokers = list(standing.image.active_brokers())
-    check_replication(brokers, factor)
+    check_replication(standing.image, factor)
     budget.take(topic.name, partitions)
-    return place(brokers, partitions, factor, standing.random)
+    return place_new(standing.image, partitions, factor, standing.random)
 
 
 def _placed_by_hand(topic: NewTopic, image: ClusterImage) -> list[tuple[int, ...]]:

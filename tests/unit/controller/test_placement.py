@@ -57,7 +57,23 @@ def test_nothing_new_goes_to_brokers_that_are_fenced_or_on_their_way_out(leaving
     for partition in (*partitions, *cluster.image.topics["orders"].partitions):
         assert not {2, 4} & set(partition.replicas)
         assert {RACKS[one] for one in partition.replicas} == {"a", "b", "c"}
-    reply = cluster.do(CreateTopics((NewTopic("wide", 1, 5),)))["wide"]
+    check_invariants(cluster)
+
+
+def test_where_too_few_are_alive_those_that_are_away_hold_the_rest_and_are_not_in_sync() -> None:
+    cluster = a_cluster()
+    known = len(RACKS)
+    cluster.fence(2)
+    cluster.fence(4)
+
+    partitions = created(cluster, "wide", 6, known - 1)
+
+    for partition in partitions:
+        assert len(set(partition.replicas)) == known - 1
+        assert set(partition.isr) == set(RACKS) - {2, 4}
+        assert partition.leader == partition.replicas[0]
+    assert {2, 4} == {one for partition in partitions for one in partition.replicas} & {2, 4}, "both get some"
+    reply = cluster.do(CreateTopics((NewTopic("wider", 1, known + 1),)))["wider"]
     assert isinstance(reply, Refusal)
     assert reply.code is ErrorCode.INVALID_REPLICATION_FACTOR
     check_invariants(cluster)

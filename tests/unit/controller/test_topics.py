@@ -10,7 +10,7 @@ from everlog.controller.placement import place, rack_alternated
 from everlog.controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicCreated, colliding
 from everlog.metadata.delta import apply
 from everlog.metadata.image import EMPTY_IMAGE, TopicImage
-from everlog.model.errors import ErrorCode, Refused
+from everlog.model.errors import ErrorCode
 from everlog.model.ids import BrokerId, Uuid
 from everlog.model.settings import BrokerSettings
 from everlog.sim.chance import SimRandom
@@ -239,8 +239,10 @@ def test_replicas_stand_in_different_racks_where_they_can() -> None:
 
 
 def test_too_few_brokers_for_the_replicas_is_refused() -> None:
-    with pytest.raises(Refused, match="is 3, expected at most 2"):
-        place([a_broker_image(1), a_broker_image(2)], 1, 3, SimRandom(3))
+    code, message = refusal(a_standing(brokers=2), NewTopic("t", 1, 3))
+
+    assert code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "is 3, expected at most 2" in message
 
 
 def deleted(standing: Standing, *topics: str | Uuid) -> list[TopicImage | Refusal]:
