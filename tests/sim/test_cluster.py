@@ -11,7 +11,7 @@ import pytest
 from everlog.sim.checkers import summary
 from everlog.sim.cluster_world import ClusterResult, run_cluster_seed
 
-_SEEDS = int(os.environ.get("EVERLOG_SIM_CLUSTER_SEEDS", "400"))
+_SEEDS = int(os.environ.get("EVERLOG_SIM_CLUSTER_SEEDS", "300"))
 _CHUNK = 20
 _PINNED = [
     int(line.split()[0])
