@@ -8,7 +8,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from struct import Struct
 from typing import Final, cast
 
@@ -130,7 +130,7 @@ class RealLink(asyncio.BufferedProtocol):
         self._kept: list[Buffer] = []
         """What is to be sent once the connection is there."""
         self._reception = Reception(links.max_frame_bytes)
-        self._attempt = links.loop.create_task(self._connect())
+        self._attempt = links.attempt(self._connect())
 
     # What the owner calls.
 
@@ -299,12 +299,20 @@ class RealLinks:
         self.settle: Callable[[], None] = lambda: None
         """Called after the answers of a read have been handled."""
         self._links: dict[RealLink, None] = {}
+        self._attempts: set[asyncio.Task[None]] = set()
 
     def connect(self, host: str, port: int, owner: LinkOwner) -> RealLink:
         """Begin to connect; the owner hears of it later, never before this has returned."""
         link = RealLink(self, host, port, owner)
         self._links[link] = None
         return link
+
+    def attempt(self, connecting: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Have an attempt to connect go on; it is known until it has ended."""
+        task = self.loop.create_task(connecting)
+        self._attempts.add(task)
+        task.add_done_callback(self._attempts.discard)
+        return task
 
     def forget(self, link: RealLink) -> None:
         """Take a connection that has ended off the books."""
@@ -319,3 +327,8 @@ class RealLinks:
         """End all connections; no owner hears of it."""
         for link in list(self._links):
             link.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until attempts that `close` has cancelled are over; the loop may end then."""
+        if self._attempts:
+            await asyncio.wait(self._attempts)

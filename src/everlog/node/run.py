@@ -168,9 +168,10 @@ class _Process:
                 await self._stop.wait()
                 await self._leave(node)
             await server.close()
+            alarm.stop()
             if links is not None:
                 links.close()
-            alarm.stop()
+                await links.wait_closed()
             aside.close()
             node.close()
         finally:

@@ -223,3 +223,14 @@ def test_closing_all_ends_attempts_too(world: RealWorld) -> None:
     world.until(lambda: world.taken[0].is_over)
     assert (owner.heard, other.heard) == (["opened"], [])
     assert world.real_links.count == 0
+
+
+def test_a_loop_may_end_once_attempts_are_over(world: RealWorld) -> None:
+    async def close() -> None:
+        world.real_links.connect("localhost", world.port, Owner())
+        await asyncio.sleep(0)  # it asks the resolver by now
+        world.real_links.close()
+        await world.real_links.wait_closed()
+        assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+    world.real_links.loop.run_until_complete(close())
