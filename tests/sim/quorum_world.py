@@ -283,7 +283,15 @@ def draw_quorum(seed: int) -> ClusterPlan:
     nodes = chance.pick((1, 3, 3, 3, 5))
     drifts = tuple(chance.below(2_001) - 1_000 for _ in range(nodes))
     clients = replace(plan.clients, crashes=crashes)
-    return replace(plan, clients=clients, strikes=strikes, nodes=nodes, drifts_ppm=drifts)
+    # Those that have no patience stand for election at the same time, again and again.
+    patience_ms = chance.pick((30, 60, 200, 1_000))
+    settings = {
+        **plan.settings,
+        "controller.quorum.election.timeout.ms": str(patience_ms),
+        "controller.quorum.election.backoff.max.ms": str(max(patience_ms // 2, 20)),
+        "controller.quorum.fetch.timeout.ms": str(patience_ms * 3),
+    }
+    return replace(plan, clients=clients, strikes=strikes, nodes=nodes, drifts_ppm=drifts, settings=settings)
 
 
 def run_quorum_seed(seed: int, trace: Trace | None = None) -> int:

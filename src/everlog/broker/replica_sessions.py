@@ -226,8 +226,10 @@ class ReplicaSession:
         return found
 
     def _tell(self, found: dict[Topic, list[FetchResult]], followed: Followed, result: FetchResult) -> None:
-        followed.told_high_watermark = result.high_watermark
-        followed.told_start = result.start_offset
+        # Who has to cut its log first takes in nothing else.
+        is_taken_in = result.diverging is None
+        followed.told_high_watermark = result.high_watermark if is_taken_in else -1
+        followed.told_start = result.start_offset if is_taken_in else -1
         found.setdefault(followed.key[0], []).append(result)
 
     def _answer(self, exchange: Exchange, results: dict[Topic, list[FetchResult]]) -> None:

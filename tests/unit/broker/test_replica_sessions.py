@@ -5,7 +5,7 @@ from everlog.broker.replicas import Replicas
 from everlog.model.ids import BrokerId, LeaderEpoch, Offset
 from everlog.sim.alarm import SimAlarm
 from everlog.sim.clock import SimClock
-from everlog.wire.hot.fetch import FetchPartition, FetchResult
+from everlog.wire.hot.fetch import FetchData, FetchPartition, FetchResult
 
 
 def a_followed_partition() -> Followed:
@@ -39,3 +39,20 @@ def test_a_follower_that_says_what_it_was_asked_for_has_heard_the_rest_too() -> 
     followed.update(place(12))
 
     assert (followed.told_high_watermark, followed.told_start) == (10, 0)
+
+
+def test_a_follower_that_has_to_cut_its_log_is_told_the_high_watermark_afterwards() -> None:
+    answers = [FetchResult(0, 0, 12, 12, 0, diverging=(2, 10)), FetchResult(0, 0, 12, 12, 0)]
+
+    def read(_followed: Followed, _room: int, _larger: bool) -> FetchResult:
+        return answers.pop(0)
+
+    sessions = ReplicaSessions(Replicas(), SimClock(), SimAlarm(), read, 1 << 20)
+    session = sessions.open(BrokerId(2), 7)
+    told: list[list[FetchResult]] = []
+    for offset in (12, 10):
+        request = FetchData(2, 0, 1, 1 << 20, False, session.session_id, 1, [place(offset)], [], "")
+        session.update(request, Replicas())
+        told += session._look(request, may_wait=False).values()  # pyright: ignore[reportPrivateUsage]
+
+    assert [result.diverging for [result] in told] == [(2, 10), None]
