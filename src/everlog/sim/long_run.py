@@ -111,7 +111,7 @@ def run_long(world: str, first: int, count: int, processes: int, report: Path | 
             sys.stdout.flush()
     sys.stdout.write("\n")
     if report is not None:
-        known = json.loads(report.read_text()) if report.exists() else {}
+        known: dict[str, object] = json.loads(report.read_text()) if report.exists() else {}
         known[world] = asdict(total) | {"first_seed": first, "wall_s": round(time.monotonic() - began, 1)}
         report.parent.mkdir(parents=True, exist_ok=True)
         report.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")

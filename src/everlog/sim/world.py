@@ -94,11 +94,11 @@ class World:
         """Milliseconds since it began."""
         return self._now
 
-    def addresses(self, _host: str) -> list[str]:
+    def addresses(self, host: str) -> list[str]:
         """Every name is the same host's."""
         return [ADDRESS]
 
-    def connect(self, _address: str, chance: SimRandom, ears: Ears) -> Connection | None:
+    def connect(self, address: str, chance: SimRandom, ears: Ears) -> Connection | None:
         """A connection of a process to the host; None while nobody listens."""
         if not self.host.serving:
             return None

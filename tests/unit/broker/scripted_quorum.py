@@ -1,7 +1,5 @@
 """A quorum and a desk that do what a test tells them to."""
 
-from typing import ClassVar
-
 from everlog.broker.controller_channel import ControllerChannel
 from everlog.broker.exchange import Exchange
 from everlog.peers.address import Address
@@ -29,12 +27,11 @@ class ScriptedQuorum:
 class ScriptedDesk:
     """Keeps what it is to serve; a test answers it."""
 
-    advertised: ClassVar[dict[int, tuple[int, int]]] = {
-        ApiKey.CREATE_TOPICS: (2, 7),
-        ApiKey.DESCRIBE_QUORUM: (0, 2),
-    }
-
     def __init__(self) -> None:
+        self.advertised: dict[int, tuple[int, int]] = {
+            ApiKey.CREATE_TOPICS: (2, 7),
+            ApiKey.DESCRIBE_QUORUM: (0, 2),
+        }
         self.served: list[tuple[Message, Exchange]] = []
 
     def serve(self, request: Message, exchange: Exchange) -> None:
