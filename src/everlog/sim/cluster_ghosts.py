@@ -21,7 +21,7 @@ class ClusterGhosts:
     def __init__(self, machines: "list[Machine]", recorder: Recorder, say: Callable[[str], None]) -> None:
         self._machines = machines
         self._say = say
-        self.partitions = PartitionGhosts(recorder)
+        self.partitions = PartitionGhosts(recorder, self._counts)
         self.quorum = QuorumGhosts()
         self.images = ImageGhosts(self, LEAST_IN_SYNC)
 
@@ -58,6 +58,16 @@ class ClusterGhosts:
         if machine.node is None or not machine.serving:
             return True
         return self.partitions.end_of(machine, name) is None or self.partitions.has_all(machine, name)
+
+    def _counts(self, node_id: int, name: str) -> bool:
+        """Whether a node may lead a partition, as the newest image has it."""
+        image = self.images.newest
+        topic, _, number = name.rpartition("-")
+        known = None if image is None else image.topics.get(topic)
+        if known is None or int(number) >= len(known.partitions):
+            return False
+        partition = known.partitions[int(number)]
+        return node_id in partition.isr or node_id in partition.eligible_leaders
 
     # What the world asks.
 

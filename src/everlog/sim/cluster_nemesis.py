@@ -121,6 +121,9 @@ class ClusterNemesis:
                 up = [each for each in self._world.machines if self._is_up(each)]
                 return self._kill(up, self._loss(chance), ms, chance)
             case Blow.STOP:
+                # Whoever leaves is not in sync any more, and those that stay have to have everything.
+                if not self._world.may_stop([machine]):
+                    return False
                 self._stop(machine, ms)
             case Blow.PAUSE:
                 self._pause(machine, ms)

@@ -161,7 +161,36 @@ def draw_cluster(seed: int) -> ClusterPlan:
         slowness=chance.pick((2, 4, 8)),
     )
     drifts = tuple(chance.below(2_001) - 1_000 for _ in range(nodes))
-    return ClusterPlan(clients, nodes, _strikes(chance, load_ms, crashes), drifts, settings)
+    plan = ClusterPlan(clients, nodes, _strikes(chance, load_ms, crashes), drifts, settings)
+    return _restless(plan) if seed % 4 == _RESTLESS else plan
+
+
+_RESTLESS = 3
+"""One seed of four has its leaders changed all the time, as fast as the cluster can."""
+
+
+def _restless(plan: ClusterPlan) -> ClusterPlan:
+    chance = SimRandom(plan.seed).fork("restless")
+    load_ms = 3_000 + chance.below(2_000)
+    blows = (Blow.ISOLATE, Blow.ISOLATE, Blow.KILL, Blow.PAUSE, Blow.STOP, Blow.BRIDGE, Blow.POWER)
+    times = sorted(chance.below(load_ms) for _ in range(8 + chance.below(8)))
+    strikes = tuple(
+        Strike(number, at_ms, chance.pick(blows), Mark.LEADER, 50 + chance.below(800))
+        for number, at_ms in enumerate(times)
+    )
+    settings = {
+        **plan.settings,
+        "broker.session.timeout.ms": "400",
+        "broker.heartbeat.interval.ms": "100",
+        "replica.lag.time.max.ms": chance.pick(("300", "1000")),
+        "controller.quorum.election.timeout.ms": "150",
+        "controller.quorum.election.backoff.max.ms": "100",
+        "controller.quorum.fetch.timeout.ms": "300",
+    }
+    clients = replace(
+        plan.clients, load_ms=load_ms, partitions=1, plain_appenders=2, slowness=chance.pick((1, 2))
+    )
+    return replace(plan, clients=clients, strikes=strikes, settings=settings)
 
 
 def draw_cluster_clients(seed: int) -> ClusterPlan:

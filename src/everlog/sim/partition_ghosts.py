@@ -5,7 +5,7 @@ batches lie there. No replica may ever show others; whoever leads next must have
 in sync.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -52,7 +52,9 @@ class _Shown:
 class PartitionGhosts:
     """Remembers where every log has been."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, counts: Callable[[int, str], bool]) -> None:
+        """Hear from `counts` whether a node may lead a partition, as the newest metadata has it."""
+        self._counts = counts
         self.committed: dict[str, Committed] = {}
         self._recorder = recorder
         self._seen = 0
@@ -119,6 +121,9 @@ class PartitionGhosts:
             assert high >= before.facts[2], (
                 f"the high watermark of {who} fell from {before.facts[2]} to {high}"
             )
+            if end < before.facts[3] and self._counts(machine.node_id, name):
+                known = self.of(name).end
+                assert end >= known, f"{who} is in sync and cuts its log to {end}, committed was {known}"
         now = _Shown(facts, min(before.compared, high) if before else start, before.led if before else -1)
         self._shown[machine.node_id][name] = now
         committed = self.of(name)
