@@ -88,7 +88,7 @@ class Load:
 
     def warm_up(self) -> None:
         """Every kind of load for a while: what compiles as it goes is compared when it has."""
-        for partitions in (3, 1):
+        for partitions in (3, 1, 3, 1):
             self.produce(partitions)
         for pace in PACES:
             # A cold one may not keep up with the pace, which is what the warming is for.
