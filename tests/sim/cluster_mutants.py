@@ -27,7 +27,7 @@ from everlog.coordinator.group.classic_group import ClassicGroup
 from everlog.coordinator.group.offsets_store import OffsetStore
 from everlog.coordinator.txn import ending, joining
 from everlog.coordinator.txn.shard import TxnShard
-from everlog.log.partition import Origin, PartitionLog
+from everlog.log.partition import PartitionLog
 from everlog.log.producers import Producers
 from everlog.model.errors import ErrorCode
 from everlog.raft import leading, voting
@@ -371,16 +371,15 @@ def batches_sent_again_are_appended_again(patch: pytest.MonkeyPatch) -> None:
 @mutant
 def followers_forget_who_wrote(patch: pytest.MonkeyPatch) -> None:
     """The window of sequence numbers is known to the leader alone."""
-    really_append = PartitionLog.append
+    really_append = PartitionLog.append_replicated
 
-    def append(self: PartitionLog, batch: Any, epoch: Any, wall: Any, origin: Any = Origin.CLIENT) -> Any:
-        found = really_append(self, batch, epoch, wall, origin)
-        state = self.producers.get(batch.producer_id)
-        if origin is Origin.REPLICA and state is not None:
+    def append_replicated(self: PartitionLog, *given: Any, **named: Any) -> Any:
+        found = really_append(self, *given, **named)
+        for state in self.producers:
             state.window.clear()
         return found
 
-    patch.setattr(PartitionLog, "append", append)
+    patch.setattr(PartitionLog, "append_replicated", append_replicated)
 
 
 @mutant

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from everlog.sim.checkers import summary
+from everlog.sim.client_world import run_cluster_client_seed
 from everlog.sim.cluster_world import ClusterResult, run_cluster_seed
 
 _SEEDS = int(os.environ.get("EVERLOG_SIM_CLUSTER_SEEDS", "300"))
@@ -52,3 +53,30 @@ def test_a_seed_repeats_to_the_last_byte(seed: int) -> None:
     assert first.history == again.history
     assert first.events == again.events
     assert first.fingerprint != run_cluster_seed(seed + 1).fingerprint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [1, 11])
+def test_the_public_clients_get_through(first: int) -> None:
+    for seed in range(first, first + 10):
+        result = run_cluster_client_seed(seed)
+        found = "\n".join([summary(result.violations), *result.problems[:5]])
+        assert result.sound, f"{result.plan}\n{found}"
+
+
+def test_the_seeds_reach_what_they_are_for() -> None:
+    """A sound run proves nothing if its clients got nothing done, or nothing was broken."""
+    kinds: dict[str, int] = {}
+    struck: dict[str, int] = {}
+    for seed in range(1, 25):
+        result = run_cluster_seed(seed)
+        for operation in result.history.operations:
+            name = f"{operation.kind} {operation.outcome}"
+            kinds[name] = kinds.get(name, 0) + 1
+        for blow, count in result.struck.items():
+            struck[blow] = struck.get(blow, 0) + count
+
+    wanted = {"send ok": 200, "send info": 10, "poll ok": 200, "txn ok": 10, "commit ok": 5, "join ok": 5}
+    assert all(kinds.get(name, 0) >= least for name, least in wanted.items()), kinds
+    assert len(struck) >= 12, struck
+    assert sum(struck.values()) >= 60, struck
