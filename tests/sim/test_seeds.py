@@ -11,7 +11,7 @@ import pytest
 from everlog.sim.checkers import summary
 from everlog.sim.world import run_seed
 
-_SEEDS = int(os.environ.get("EVERLOG_SIM_SEEDS", "400"))
+_SEEDS = int(os.environ.get("EVERLOG_SIM_SEEDS", "1000"))
 _CHUNK = 50
 _PINNED = [
     int(line.split()[0])
