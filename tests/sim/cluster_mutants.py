@@ -4,6 +4,10 @@
 another, and prints the CPU seconds until it was found. `--report FILE` writes them as JSON as well.
 """
 
+# What is planted has whatever signature it replaces.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import argparse
 import json
 import logging
