@@ -63,6 +63,8 @@ class Lifecycle:
         """When the next beat, or the next attempt to register, goes."""
         self._then: Callable[[], None] = self._beat
         self._beating = False
+        self._again = False
+        """Whether the next beat goes as soon as this one is answered."""
         self._leaving: Callable[[], None] | None = None
         """Told when the controller lets this broker go."""
 
@@ -121,7 +123,10 @@ class Lifecycle:
 
     def beat_soon(self) -> None:
         """Tell the controller how far we are without waiting for the next beat: somebody waits for it."""
-        if self._metadata_offset is not None and not self._beating and self._then == self._beat:
+        if self._beating:
+            # What is on its way says less than we know by now.
+            self._again = True
+        elif self._metadata_offset is not None:
             self._wait(0, self._beat)
 
     # --- leaving
@@ -152,6 +157,7 @@ class Lifecycle:
         if self._beating or self._metadata_offset is None:
             return
         self._beating = True
+        self._again = False
         request = BrokerHeartbeatRequest(
             broker_id=self._settings.node_id,
             broker_epoch=self.epoch,
@@ -177,4 +183,4 @@ class Lifecycle:
                 return
             elif answer.is_fenced or self._leaving is not None:
                 wait_ms = _AGAIN_MS
-        self._wait(wait_ms, self._beat)
+        self._wait(0 if self._again else wait_ms, self._beat)

@@ -112,6 +112,19 @@ def test_a_beat_that_somebody_waits_for_goes_at_once() -> None:
     assert beat.current_metadata_offset == 9
 
 
+def test_what_came_while_a_beat_was_on_its_way_is_told_with_the_next_at_once() -> None:
+    one = Life().registered()
+
+    one.offset = Offset(9)
+    one.life.beat_soon()
+    one.controller.answer(BrokerHeartbeatResponse(is_fenced=False))
+    one.pass_time(0)
+
+    (beat,) = [request for request, _ in one.controller.asked]
+    assert isinstance(beat, BrokerHeartbeatRequest)
+    assert beat.current_metadata_offset == 9
+
+
 def test_a_broker_leaves_when_the_controller_lets_it_go() -> None:
     one = Life().registered()
     one.controller.answer(BrokerHeartbeatResponse(is_fenced=False))
