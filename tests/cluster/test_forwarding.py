@@ -26,7 +26,7 @@ from everlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from .asking import PATIENCE_SECONDS, ask
 from .conftest import Trio
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("forwarding")]
 
 
 def create(address: str, topic: str, timeout_ms: int = 30_000) -> ErrorCode:

@@ -248,6 +248,8 @@ class QuorumWorld:
         self.time.at(5 + self._chance.below(60), self._propose)
 
     def _propose_to(self, machine: Machine) -> None:
+        if machine.node is None:
+            return  # What was held while it was paused may come after a crash.
         member = self._member(machine)
         if member.is_active:
             self._proposed += 1
