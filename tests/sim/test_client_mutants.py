@@ -8,7 +8,6 @@ import pytest
 from everlog.client.core.consumer.chunks import Aborted
 from everlog.client.core.consumer.positions import Positions
 from everlog.client.core.group.membership_classic import ClassicMember
-from everlog.client.core.group.membership_consumer import ConsumerMember
 from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
 from everlog.client.core.producer.partition_queue import PartitionQueue
 from everlog.client.core.producer.pending_batch import NO_SEQUENCE, PendingBatch
@@ -23,7 +22,6 @@ _SEEDS = 100
 """How many seeds a broken rule may survive."""
 _RARE = {
     "members_that_left_commit_under_no_name": 25,
-    "members_call_free_what_they_are_about_to_take": 3011,
     "transactions_outlive_records_that_failed": 75,
 }
 """Where to begin with what few seeds notice."""
@@ -112,15 +110,6 @@ def members_that_left_commit_under_no_name(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicMember, "standing", property(standing))
 
 
-def members_call_free_what_they_are_about_to_take(patch: pytest.MonkeyPatch) -> None:
-    """A heartbeat names what the application has, and not what it may take while that is under way."""
-
-    def claimed(self: ConsumerMember) -> object:
-        return self._owned  # pyright: ignore[reportPrivateUsage]
-
-    patch.setattr(ConsumerMember, "_claimed", claimed)
-
-
 def members_begin_behind_the_committed_offset(patch: pytest.MonkeyPatch) -> None:
     """A partition that was taken over is read from one record too far."""
     really_take = Positions.take_committed
@@ -168,7 +157,6 @@ MUTANTS: list[Patch] = [
     what_was_fetched_is_committed,
     revoked_partitions_are_still_read,
     members_that_left_commit_under_no_name,
-    members_call_free_what_they_are_about_to_take,
     members_begin_behind_the_committed_offset,
     transactions_end_before_their_records_are_written,
     transactions_outlive_records_that_failed,
