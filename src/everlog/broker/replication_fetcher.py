@@ -145,8 +145,7 @@ class LeaderFetcher:
         has_session = self._session[1] != 0
         if self._under_way >= (_MOST_UNDER_WAY if self._moved and has_session else 1):
             return
-        find: Callable[[BrokerId, str], FetchPeer | None] | None = getattr(self._broker, "peer", None)
-        peer = None if find is None else find(self.leader, LANE)
+        peer = self._broker.peer(self.leader, LANE)
         if peer is None:
             self._failed("it is not known where it is")
             return
