@@ -141,11 +141,15 @@ class Chaos:
 
     def _break_things(self, seconds: float, kinds: tuple[str, ...]) -> None:
         end = time.monotonic() + seconds
+        owed = list(kinds)
         while True:
             time.sleep(min(1.0 + self._chance.below(1_500) / 1000, max(0.0, end - time.monotonic())))
             if time.monotonic() >= end:
                 return
-            if kinds:
+            if owed:
+                # Each kind comes once, before any comes again.
+                self._break(owed.pop(self._chance.below(len(owed))))
+            elif kinds:
                 self._break(self._chance.pick(kinds))
 
     def _break(self, kind: str) -> None:
