@@ -27,7 +27,7 @@ from everlog.sim.platter import Loss
 from tests.unit.log.builders import ORDERS, PATH, Sequenced
 from tests.unit.log.compacting import COMPACT, Compacted
 
-SEEDS = int(os.environ.get("EVERLOG_CRASH_SEEDS", "1"))
+SEEDS = int(os.environ.get("EVERLOG_CRASH_SEEDS", "2"))
 SETTINGS = replace(COMPACT, segment_bytes=500, index_interval_bytes=80)
 
 Written = tuple[int, bytes | None, bytes | None]

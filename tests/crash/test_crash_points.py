@@ -19,8 +19,8 @@ from tests.crash.checks import Found, check_directory, check_takes_records, foun
 from tests.crash.histories import SCRIPTED, History, random_work
 from tests.crash.machine import SMALL, Machine, open_directory
 
-SEEDS = int(os.environ.get("EVERLOG_CRASH_SEEDS", "1"))
-RANDOM_HISTORIES = int(os.environ.get("EVERLOG_CRASH_HISTORIES", "8"))
+SEEDS = int(os.environ.get("EVERLOG_CRASH_SEEDS", "3"))
+RANDOM_HISTORIES = int(os.environ.get("EVERLOG_CRASH_HISTORIES", "10"))
 
 
 class CrashEverywhere:
