@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from everlog.controller.brokers import InitializeCluster
 from everlog.controller.decisions import Command, Standing
 from everlog.controller.keeper import ImageKeeper
-from everlog.metadata.delta import apply_with_changes
+from everlog.metadata.delta import apply
 from everlog.metadata.image import ClusterImage
 from everlog.metadata.records import encode_record
 from everlog.model.errors import ErrorCode, Refused, StorageError
@@ -130,7 +130,7 @@ class Controller:
         if not decision.records:
             self._reply(ahead.end_offset, decision.reply, done)
             return
-        image, _ = apply_with_changes(ahead, decision.records, self._quorum.epoch)
+        image = apply(ahead, decision.records, self._quorum.epoch)
         # The reply waits before the records are on their way: a quorum of one may commit them at once.
         self._ahead = image
         self._pending.append(_Pending(image.end_offset, decision.reply, done))

@@ -58,9 +58,6 @@ ADVERTISED: dict[int, tuple[int, int]] = {
 }
 """API key to the versions that ApiVersions tells of on a controller listener."""
 
-CLIENTS_ADVERTISED: dict[int, tuple[int, int]] = {int(key): ADVERTISED[key] for key in COMMANDS}
-"""The same for those that every broker takes from clients."""
-
 
 def dispatch(desk: "Desk", api_key: int, exchange: Exchange, frame: memoryview) -> None:
     """Decode one request and hand it to its handler; ProtocolError if a controller does not serve it."""
