@@ -13,7 +13,7 @@ from everlog.model.errors import ConfigError
 from everlog.spark.sink import decisions
 from everlog.spark.sink.deciding import Decider
 from everlog.spark.sink.errors import SinkFailed
-from everlog.spark.sink.names import pointer_group, transactional_id_prefix
+from everlog.spark.sink.names import DECISIONS, pointer_group, transactional_id_prefix
 from everlog.spark.sink.options import SinkOptions
 from everlog.spark.sink.producers import BatchPlace
 from everlog.spark.sink.protocol import Gone, commit_batch
@@ -187,6 +187,14 @@ def test_a_failed_batch_is_aborted_unless_it_was_decided(query: Query) -> None:
     query.restart()
     query.commit(0, [query.task(0, "b")])
     wait_for(lambda: query.seen() == ["b"])
+
+
+def test_a_first_batch_that_fails_is_aborted_though_nobody_has_decided_anything(query: Query) -> None:
+    with Admin(query.bootstrap) as admin:
+        if DECISIONS in admin.list_topics(internal=True):
+            admin.delete_topics([DECISIONS])
+    query.abort(0, [query.task(0, "a")])
+    assert query.open_transactions() == []
 
 
 def test_a_decision_is_found_though_the_group_was_forgotten(query: Query) -> None:

@@ -128,7 +128,12 @@ def _search(options: SinkOptions, query: str) -> Decision | None:
     """Read the whole topic, as groups forget offsets that were not changed for a week."""
     key, last = query.encode(), None
     with _consumer(options, "read_committed") as consumer, _consumer(options, "read_uncommitted") as plain:
-        places = [TopicPartition(DECISIONS, one.index) for one in consumer.partitions_for(DECISIONS)]
+        try:
+            places = [TopicPartition(DECISIONS, one.index) for one in consumer.partitions_for(DECISIONS)]
+        except Refused as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return None  # the first to decide creates it
+            raise
         # Up to what is written by now, committed or not: what is open is waited for.
         ends = plain.end_offsets(*places)
         consumer.assign(places)
