@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from everlog.metadata.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
+from everlog.metadata.image import (
+    NO_LEADER,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    stands_for_none,
+)
 from everlog.model.errors import ErrorCode
 
 
@@ -29,7 +35,7 @@ class Visibility:
             if port >= 0
         ]
         """Brokers that are alive and have this listener, in the order of their numbers."""
-        self._alive = frozenset(broker.id for broker in alive)
+        self._alive = {int(broker.id): broker.directories for broker in alive}
         self._reachable = frozenset(visible.broker.id for visible in self.brokers)
 
     def any_broker(self, preferred: int) -> int:
@@ -51,5 +57,13 @@ class Visibility:
         return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
 
     def offline(self, partition: PartitionImage) -> list[int]:
-        """The partition's replicas on brokers that are not there."""
-        return [replica for replica in partition.replicas if replica not in self._alive]
+        """The partition's replicas on brokers that are not there, or in directories that failed them."""
+        directories = partition.directories
+        if len(directories) != len(partition.replicas):
+            return [replica for replica in partition.replicas if replica not in self._alive]
+        return [
+            replica
+            for replica, directory in zip(partition.replicas, directories, strict=True)
+            if replica not in self._alive
+            or not (directory in self._alive[replica] or stands_for_none(directory))
+        ]

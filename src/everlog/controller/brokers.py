@@ -6,14 +6,20 @@ come before, or with, the one that fences it, so that this holds after each deci
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from everlog.controller.decisions import Decision, More, Standing
 from everlog.controller.elections import Circumstances, with_leader_wanted, without
 from everlog.controller.partition_changes import CHANGES_PER_DECISION, Rules, changed_partitions
 from everlog.metadata.delta import FENCE, UNFENCE, registered
 from everlog.metadata.features import SUPPORTED_FEATURES
-from everlog.metadata.image import NO_LEADER, BrokerImage, ClusterImage, Endpoint, PartitionImage
+from everlog.metadata.image import (
+    NO_LEADER,
+    BrokerImage,
+    ClusterImage,
+    Endpoint,
+    PartitionImage,
+    stands_for_none,
+)
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import BrokerId, Uuid, uuid_text
 from everlog.wire.message import Message
@@ -24,9 +30,6 @@ from everlog.wire.messages.unregister_broker_record import UnregisterBrokerRecor
 
 NOT_CLEAN = -1
 """The previous broker epoch of a broker that did not stop cleanly, or never ran."""
-
-_RESERVED_DIRECTORIES: Final = 100
-"""Ids below this number stand for no directory: unassigned, lost, and what may come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class RegisterBroker:
             raise _invalid(f"broker {self.broker} names no listener, expected one at least")
         taken = {one: other.id for other in image.brokers.values() for one in other.directories}
         for directory in self.directories:
-            if int.from_bytes(directory, "big") < _RESERVED_DIRECTORIES:
+            if stands_for_none(directory):
                 raise _invalid(
                     f"broker {self.broker} names the reserved log directory {uuid_text(directory)}"
                 )

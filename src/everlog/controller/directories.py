@@ -7,7 +7,7 @@ from everlog.controller.brokers import registration
 from everlog.controller.decisions import Decision, Standing
 from everlog.controller.elections import NOBODY, Circumstances, with_directories, without
 from everlog.controller.partition_changes import PartitionRef, Rules, change_record, changed_partitions
-from everlog.metadata.image import UNASSIGNED_DIRECTORY, BrokerImage, PartitionImage
+from everlog.metadata.image import UNASSIGNED_DIRECTORY, BrokerImage, PartitionImage, stands_for_none
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import BrokerId, Uuid
 from everlog.wire.message import Message
@@ -76,8 +76,14 @@ def _placed(
 ) -> PartitionImage | None:
     places = [directory if one == known.id else _directory(partition, one) for one in partition.replicas]
     # A directory that the broker does not have is lost, and with it all that it says lies there.
-    lost = NOBODY if directory in known.directories else {int(known.id)}
-    return with_directories(partition, tuple(places), lost, circumstances)
+    me = frozenset((int(known.id),))
+    lost = NOBODY if directory in known.directories else me
+    # Where it lay in one that is lost, what lies in another now was made anew there, or moved just in time:
+    # nobody can tell.
+    before = _directory(partition, known.id)
+    had_home = before in known.directories or stands_for_none(before)
+    renewed = NOBODY if lost or had_home else me
+    return with_directories(partition, tuple(places), lost, circumstances, renewed=renewed)
 
 
 def _directory(partition: PartitionImage, broker: int) -> Uuid:

@@ -8,10 +8,10 @@ last that led may lead again, for nobody can have more than it had; any other on
 partition as recovering.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from everlog.metadata.image import NO_LEADER, PartitionImage
+from everlog.metadata.image import NO_LEADER, PartitionImage, stands_for_none
 from everlog.model.ids import LeaderEpoch, Uuid
 
 NOBODY = frozenset[int]()
@@ -28,6 +28,21 @@ class Circumstances:
     """`min.insync.replicas`; a partition with fewer replicas needs no more than it has."""
     unclean_allowed: bool = False
     """`unclean.leader.election.enable`: whether a replica that may lack records is better than none."""
+    directories: Mapping[int, Collection[Uuid]] | None = None
+    """The log directories that each broker can use (KIP-858); None where all can be taken for usable."""
+
+    def may_lead(self, broker: int, partition: "PartitionImage | Draft") -> bool:
+        """Whether a replica's broker is active and can use the directory that the replica lies in."""
+        if broker not in self.active:
+            return False
+        usable = None if self.directories is None else self.directories.get(broker)
+        if usable is None:
+            return True
+        at = partition.replicas.index(broker)
+        if at >= len(partition.directories):
+            return True
+        directory = partition.directories[at]
+        return directory in usable or stands_for_none(directory)
 
     def but(self, brokers: Collection[int]) -> "Circumstances":
         """The same where some brokers cannot be counted on."""
@@ -101,7 +116,7 @@ def with_enough_in_sync(partition: PartitionImage, circumstances: Circumstances)
 def with_preferred_leader(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
     """The partition led by the first of its replicas; None if that is not in sync, or leads already."""
     first = partition.replicas[0]
-    if partition.leader == first or first not in circumstances.active:
+    if partition.leader == first or not circumstances.may_lead(first, partition):
         return None
     draft = Draft(partition)
     if first in partition.isr:
@@ -135,12 +150,18 @@ def with_directories(
     directories: tuple[Uuid, ...],
     lost: Collection[int],
     circumstances: Circumstances,
+    *,
+    renewed: Collection[int] = NOBODY,
 ) -> PartitionImage | None:
-    """The partition with its replicas in these directories; those in `lost` cannot be reached there."""
+    """The partition with its replicas in these directories; those in `lost` cannot be reached there.
+
+    Those in `renewed` were lost with another directory and begin without records: they are eligible no more.
+    """
     draft = Draft(partition)
     draft.directories = directories
-    if lost:
-        draft.set_isr(tuple(one for one in partition.isr if one not in lost), circumstances)
+    if lost or renewed:
+        isr = tuple(one for one in partition.isr if one not in lost and one not in renewed)
+        draft.set_isr(isr, circumstances, renewed)
         draft.elect(circumstances.but(lost))
     return draft.settled()
 
@@ -217,12 +238,11 @@ class Draft:
 
     def elect(self, circumstances: Circumstances) -> None:
         """Give it a leader that may lead, or none."""
-        active = circumstances.active
         isr = self.isr
-        if self.leader in isr and self.leader in active:
+        if self.leader in isr and self.leader in circumstances.active:
             return
         for one in self.replicas:
-            if one in isr and one in active:
+            if one in isr and circumstances.may_lead(one, self):
                 self.leader = one
                 self.last_known_leaders = ()
                 return
@@ -233,7 +253,7 @@ class Draft:
                 return
             self.set_isr((), circumstances)
         for one in self.replicas:
-            if one in self.eligible_leaders and one in active:
+            if one in self.eligible_leaders and circumstances.may_lead(one, self):
                 self.lead_by_eligible(one, circumstances)
                 return
         self._elect_uncleanly(circumstances)
@@ -259,14 +279,13 @@ class Draft:
             self.recovering = True
 
     def _unclean_leader(self, circumstances: Circumstances) -> int | None:
-        active = circumstances.active
         if not self.eligible_leaders and len(self.last_known_leaders) == 1:
             last = self.last_known_leaders[0]
-            if last in active and last in self.replicas:
+            if last in self.replicas and circumstances.may_lead(last, self):
                 return last
         if circumstances.unclean_allowed:
             for one in self.replicas:
-                if one in active:
+                if circumstances.may_lead(one, self):
                     return one
         return None
 

@@ -75,6 +75,7 @@ class Rules:
         self.active = (
             frozenset(broker.id for broker in standing.image.active_brokers()) if active is None else active
         )
+        self._directories = {int(one.id): one.directories for one in standing.image.brokers.values()}
         self._of: dict[str, Circumstances] = {}
         self._plain: Circumstances | None = None
 
@@ -95,6 +96,7 @@ class Rules:
             self.active,
             topic_value(MIN_INSYNC_REPLICAS, overrides, self._layers),
             topic_value(UNCLEAN_LEADER_ELECTION_ENABLE, overrides, self._layers),
+            self._directories,
         )
 
     def unclean(self, topic: str) -> Circumstances:

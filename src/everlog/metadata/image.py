@@ -12,8 +12,15 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 NO_LEADER = BrokerId(-1)
-UNASSIGNED_DIRECTORY = Uuid(bytes(15) + b"\x01")
-"""Stands for a replica's directory while its broker has not chosen one."""
+UNASSIGNED_DIRECTORY = Uuid(bytes(16))
+"""Stands for a replica's directory while its broker has not said which it is."""
+_RESERVED_DIRECTORIES = 100
+_FIRST_BYTES = bytes(15)
+
+
+def stands_for_none(directory: Uuid) -> bool:
+    """Whether an id is of those below 100, which name no directory: unassigned, lost, and what may come."""
+    return directory.startswith(_FIRST_BYTES) and directory[-1] < _RESERVED_DIRECTORIES
 
 
 class ResourceType(IntEnum):
