@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 3
 FUZZ_SECONDS ?= 600
 CHAOS_SECONDS ?= 300
+CHAOS_ROUNDS ?= 10
 SIM_SEEDS ?= 20000
 SIM_CLIENT_SEEDS ?= 2000
 SIM_CLUSTER_SEEDS ?= 10000
@@ -13,22 +14,22 @@ SIM_REPORT ?= .work/sim.json
 SPARK_KILLS ?= 200
 KERNELS := $(wildcard src/everlog/*.h src/everlog/*/*.[ch] src/everlog/*/*/*.[ch])
 
-.PHONY: run test test-kafka check format fuzz crash chaos sim spark-kills bench bench-spark bench-cluster bench-quick messages clean help
+.PHONY: run test test-kafka check format fuzz crash chaos sim spark-kills bench bench-spark bench-cluster bench-quick messages bytecode clean help
 .DEFAULT_GOAL := help
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: $(VENV)/.runs ## the demo: a broker, orders streaming in, a Spark pipeline from topic to topic and table
+run: $(VENV)/.runs bytecode ## the demo: a broker, orders streaming in, a Spark pipeline from topic to topic and table
 	$(BIN)/python -m everlog.cli.demo $(ARGS)
 
-test: $(VENV)/.tests ## run all tests; what cannot run here is listed with its reason
+test: $(VENV)/.tests bytecode ## run all tests; what cannot run here is listed with its reason
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-test-kafka: $(VENV)/.tests ## run the tests of the clients against Apache Kafka from Maven
+test-kafka: $(VENV)/.tests bytecode ## run the tests of the clients against Apache Kafka from Maven
 	$(BIN)/python -m pytest --broker apache tests/client
 
-check: $(VENV)/.tests ## the fast loop: format, lint, types, import contracts, unit tests
+check: $(VENV)/.tests bytecode ## the fast loop: format, lint, types, import contracts, unit tests
 	$(BIN)/ruff format --check src tests bench setup.py
 	$(BIN)/ruff check src tests bench setup.py
 	$(BIN)/mypy
@@ -54,8 +55,9 @@ sim: $(VENV)/.tests ## SIM_CLUSTER_SEEDS (10000) simulated runs of clusters, SIM
 		$(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_raft.py tests/sim/test_replication.py tests/sim/test_quorum.py
 	$(BIN)/python -m tests.sim.cluster_mutants
 
-chaos: $(VENV)/.tests ## kill, stop and pause a real broker under load for CHAOS_SECONDS (300), then clusters, then check the histories
+chaos: $(VENV)/.tests bytecode ## kill, stop and pause a real broker under load for CHAOS_SECONDS (300), then clusters, then check the histories
 	$(BIN)/python -m tests.e2e.workloads.chaos --seconds $(CHAOS_SECONDS) $(ARGS)
+	EVERLOG_CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(BIN)/python -m pytest -q -rP tests/cluster/test_other_clients.py
 	for scenario in failover kill controller pause stop rolling disk-full fsync clock; do \
 		$(BIN)/everlog chaos run --scenario $$scenario --html .work/chaos-$$scenario.html || exit 1; done
 
@@ -85,6 +87,11 @@ clean: ## remove what the targets made
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $(PYTHON) is older" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+# An editable installation leaves this to the first import, and one that may not write (PYTHONDONTWRITEBYTECODE)
+# to every one: then each process, of which the tests start thousands, would compile hundreds of modules.
+bytecode: $(BIN)/python
+	@$(BIN)/python -m compileall -q src/everlog
 
 $(VENV)/.runs: $(BIN)/python pyproject.toml setup.py $(KERNELS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[spark,lake]"

@@ -92,6 +92,11 @@ class ApacheCluster:
         """Return once a broker says that it serves."""
         apache_kafka.wait_ready(self.processes[node], self._directory / f"broker-{node}", timeout_s)
 
+    def revive(self, node: int) -> None:
+        """Start a broker that has ended, and return once it serves."""
+        self.launch(node)
+        self.wait(node)
+
     def kill(self, node: int) -> None:
         """End a broker as `kill -9` does."""
         self.processes[node].kill()

@@ -1,7 +1,8 @@
 """Three brokers as processes: Everlog's, or with `--broker apache` those of Apache Kafka."""
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +30,10 @@ class Trio(Protocol):
         """End a broker as `kill -9` does."""
         ...
 
+    def revive(self, node: int) -> None:
+        """Start a broker that has ended, and return once it serves."""
+        ...
+
 
 class EverlogTrio:
     """Everlog's brokers."""
@@ -43,25 +48,34 @@ class EverlogTrio:
     def kill(self, node: int) -> None:
         self._broker(node).kill()
 
+    def revive(self, node: int) -> None:
+        self._broker(node).start()
+
     def _broker(self, node: int) -> ProcessBroker:
         found = next(broker for broker in self._cluster.brokers if broker.node_id == node)
         assert isinstance(found, ProcessBroker)
         return found
 
 
-@pytest.fixture(scope="module")
-def trio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Trio]:
-    """Three brokers for the tests of a module."""
-    directory: Path = tmp_path_factory.mktemp("trio")
-    if request.config.getoption("--broker") == "apache":
+@contextmanager
+def open_trio(config: pytest.Config, directory: Path, settings: Mapping[str, str]) -> Generator[Trio]:
+    """Three brokers; `settings` are for ours, Apache Kafka's has what `tests.apache_cluster` says."""
+    if config.getoption("--broker") == "apache":
         if isinstance(jars := apache_kafka.classpath(), apache_kafka.Unavailable):
             pytest.skip(jars.reason)
         with ApacheCluster(directory, disks=2) as apache:
             yield apache
         return
-    with everlog.Cluster(brokers=3, processes=True, directory=directory) as cluster:
+    with everlog.Cluster(brokers=3, processes=True, directory=directory, settings=settings) as cluster:
         _wait_until_one(cluster)
         yield EverlogTrio(cluster)
+
+
+@pytest.fixture(scope="module")
+def trio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Trio]:
+    """Three brokers for the tests of a module."""
+    with open_trio(request.config, tmp_path_factory.mktemp("trio"), {}) as trio:
+        yield trio
 
 
 def _wait_until_one(cluster: everlog.Cluster) -> None:

@@ -71,6 +71,14 @@ func (d *driver) coordination(ctx context.Context, j job) (any, error) {
 	case "txn_close":
 		d.transactors[j.ID].close()
 		return nil, nil
+	case "stream_open":
+		opened, err := openStream(d.seeds, j)
+		d.streams[j.ID] = opened
+		return nil, err
+	case "stream_seen":
+		return d.streams[j.ID].seen(), nil
+	case "stream_close":
+		return nil, d.streams[j.ID].close()
 	case "group_offsets":
 		return d.groupOffsets(ctx, j.Group)
 	case "list_groups":

@@ -74,6 +74,7 @@ type job struct {
 	Source          string   `json:"source"`
 	Count           int      `json:"count"`
 	Values          []value  `json:"values"`
+	Rate            float64  `json:"rate"`
 }
 
 type partitionSeen struct {
@@ -90,6 +91,7 @@ type driver struct {
 
 	members     map[string]*member
 	transactors map[string]*transactor
+	streams     map[string]*stream
 }
 
 var codecs = map[string]kgo.CompressionCodec{
@@ -103,7 +105,7 @@ var codecs = map[string]kgo.CompressionCodec{
 func main() {
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := json.NewEncoder(os.Stdout)
-	d := driver{members: map[string]*member{}, transactors: map[string]*transactor{}}
+	d := driver{members: map[string]*member{}, transactors: map[string]*transactor{}, streams: map[string]*stream{}}
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil {

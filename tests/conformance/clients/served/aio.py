@@ -3,10 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
-from tests.conformance.clients.served.serve import Found, Sightings, serve_client
+from tests.conformance.clients.served.serve import Found, Sightings, Tally, serve_client
+from tests.conformance.clients.served.stream import Pace
 
 _aiokafka: Any = import_module("aiokafka")
 _abc: Any = import_module("aiokafka.abc")
@@ -16,6 +18,7 @@ _range: Any = import_module("aiokafka.coordinator.assignors.range")
 _protocol: Any = import_module("aiokafka.coordinator.protocol")
 _TopicPartition: Any = _aiokafka.TopicPartition
 _TIMEOUT_S = 20.0
+_STREAM_END_S = 90.0
 
 T = TypeVar("T")
 
@@ -27,9 +30,9 @@ class Loop:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float = _TIMEOUT_S) -> T:
         """Run to completion on the loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_TIMEOUT_S)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
 
 
 class Member:
@@ -201,6 +204,50 @@ class Transactor:
         self._loop.run(self._producer.stop())
 
 
+class Stream:
+    """A producer with the library's own patience, and the task that writes with it."""
+
+    def __init__(self, loop: Loop, bootstrap: str, terms: dict[str, Any]) -> None:
+        self.tally = Tally()
+        self._loop = loop
+        self._pace = Pace(terms["topic"], terms["partitions"], terms["rate"])
+        self._ended = asyncio.Event()
+        self._producer: Any = None
+        self._task: asyncio.Task[None] | None = None
+        loop.run(self._open(bootstrap))
+
+    async def _open(self, bootstrap: str) -> None:
+        self._producer = _aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True)
+        await self._producer.start()
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        number = 0
+        while not self._ended.is_set():
+            partition, value = self._pace.next(number)
+            sent_us = self.tally.sending()
+            future: Any = await self._producer.send(self._pace.topic, value.encode(), partition=partition)
+            future.add_done_callback(partial(self._told, partition, value, sent_us))
+            number += 1
+            await asyncio.sleep(self._pace.interval_s)
+
+    def _told(self, partition: int, value: str, sent_us: int, future: Any) -> None:
+        if (error := future.exception()) is None:
+            self.tally.acked(partition, value, future.result().offset, sent_us)
+        else:
+            self.tally.failed(partition, value, sent_us, repr(error))
+
+    def close(self) -> None:
+        """Write no more, and wait until the library has told of every record."""
+        self._loop.run(self._close(), _STREAM_END_S)
+
+    async def _close(self) -> None:
+        assert self._task is not None
+        self._ended.set()
+        await self._task
+        await self._producer.stop()
+
+
 class AioKafka:
     """The library."""
 
@@ -225,6 +272,10 @@ class AioKafka:
     def transactor(self, terms: dict[str, Any]) -> Transactor:
         """Take over a transactional id."""
         return Transactor(self._loop, self._bootstrap, terms)
+
+    def stream(self, terms: dict[str, Any]) -> Stream:
+        """Write until told otherwise."""
+        return Stream(self._loop, self._bootstrap, terms)
 
     def code_of(self, error: Exception) -> int:
         """The protocol's error code."""

@@ -5,12 +5,14 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from tests.conformance.clients.served.serve import Found, PollThread, Sightings, serve_client
+from tests.conformance.clients.served.serve import Found, PollThread, Sightings, Tally, serve_client
+from tests.conformance.clients.served.stream import Stream
 
 _kafka: Any = import_module("confluent_kafka")
 _admin: Any = import_module("confluent_kafka.admin")
 _TopicPartition: Any = _kafka.TopicPartition
 _TIMEOUT_S = 20.0
+_STREAM_END_S = 90.0
 _RETRY = {"reconnect.backoff.max.ms": 500}
 _STRATEGIES = {"eager": "range", "cooperative": "cooperative-sticky"}
 
@@ -177,6 +179,30 @@ class Transactor:
         self._producer.close()
 
 
+def _stream(bootstrap: str, terms: dict[str, Any]) -> Stream:
+    """A producer with the library's own patience."""
+    tally = Tally()
+
+    def troubled(error: Any) -> None:
+        tally.error(error.name())
+
+    producer: Any = _kafka.Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "error_cb": troubled}
+    )
+
+    def send(partition: int, value: str, sent_us: int) -> None:
+        def delivered(error: Any, message: Any) -> None:
+            if error is None:
+                tally.acked(partition, value, message.offset(), sent_us)
+            else:
+                tally.failed(partition, value, sent_us, str(error))
+
+        producer.produce(terms["topic"], value.encode(), partition=partition, on_delivery=delivered)
+        producer.poll(0)
+
+    return Stream(terms, tally, send, lambda: producer.flush(_STREAM_END_S))
+
+
 class Confluent:
     """The library."""
 
@@ -196,6 +222,10 @@ class Confluent:
     def transactor(self, terms: dict[str, Any]) -> Transactor:
         """Take over a transactional id."""
         return Transactor(self._bootstrap, terms)
+
+    def stream(self, terms: dict[str, Any]) -> Stream:
+        """Write until told otherwise."""
+        return _stream(self._bootstrap, terms)
 
     def code_of(self, error: Exception) -> int:
         """The protocol's error code, or one of librdkafka's own below 0."""

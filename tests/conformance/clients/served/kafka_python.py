@@ -5,7 +5,8 @@ import threading
 from importlib import import_module
 from typing import Any
 
-from tests.conformance.clients.served.serve import Found, PollThread, Sightings, serve_client
+from tests.conformance.clients.served.serve import Found, PollThread, Sightings, Tally, serve_client
+from tests.conformance.clients.served.stream import Stream
 
 _kafka: Any = import_module("kafka")
 _admin: Any = import_module("kafka.admin")
@@ -15,6 +16,7 @@ _cooperative: Any = import_module("kafka.coordinator.assignors.cooperative_stick
 _TopicPartition: Any = _kafka.TopicPartition
 _Offset: Any = _kafka.OffsetAndMetadata
 _TIMEOUT_S = 20.0
+_STREAM_END_S = 90.0
 _JOIN_PATIENCE_MS = 20_000
 
 
@@ -198,6 +200,25 @@ class Transactor:
         self._producer.close(timeout=5)
 
 
+def _stream(bootstrap: str, terms: dict[str, Any]) -> Stream:
+    """A producer with the library's own patience."""
+    tally = Tally()
+    producer: Any = _kafka.KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True)
+
+    def send(partition: int, value: str, sent_us: int) -> None:
+        def told(found: Any) -> None:
+            tally.acked(partition, value, found.offset, sent_us)
+
+        def refused(error: Any) -> None:
+            tally.failed(partition, value, sent_us, repr(error))
+
+        future: Any = producer.send(terms["topic"], value.encode(), partition=partition)
+        future.add_callback(told)
+        future.add_errback(refused)
+
+    return Stream(terms, tally, send, lambda: producer.flush(timeout=_STREAM_END_S))
+
+
 class KafkaPython:
     """The library."""
 
@@ -217,6 +238,10 @@ class KafkaPython:
     def transactor(self, terms: dict[str, Any]) -> Transactor:
         """Take over a transactional id."""
         return Transactor(self._bootstrap, terms)
+
+    def stream(self, terms: dict[str, Any]) -> Stream:
+        """Write until told otherwise."""
+        return _stream(self._bootstrap, terms)
 
     def code_of(self, error: Exception) -> int:
         """The protocol's error code."""

@@ -4,6 +4,7 @@ import json
 import queue
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -34,12 +35,21 @@ class ServedTransactor(Protocol):
     def close(self) -> None: ...
 
 
+class ServedStream(Protocol):
+    """A producer that writes by itself."""
+
+    tally: "Tally"
+
+    def close(self) -> None: ...
+
+
 class ServedClient(Protocol):
     """One client library. Its other public methods are administrative jobs."""
 
     def connect(self, bootstrap: str) -> None: ...
     def member(self, terms: dict[str, Any]) -> ServedMember: ...
     def transactor(self, terms: dict[str, Any]) -> ServedTransactor: ...
+    def stream(self, terms: dict[str, Any]) -> ServedStream: ...
     def code_of(self, error: Exception) -> int: ...
 
 
@@ -59,6 +69,7 @@ class _SessionJobs:
         self._client = client
         self._members: dict[str, ServedMember] = {}
         self._transactors: dict[str, ServedTransactor] = {}
+        self._streams: dict[str, ServedStream] = {}
 
     def member_open(self, id: str, **terms: Any) -> None:
         self._members[id] = self._client.member(terms)
@@ -92,6 +103,15 @@ class _SessionJobs:
 
     def txn_close(self, id: str) -> None:
         self._transactors.pop(id).close()
+
+    def stream_open(self, id: str, **terms: Any) -> None:
+        self._streams[id] = self._client.stream(terms)
+
+    def stream_seen(self, id: str) -> dict[str, Any]:
+        return self._streams[id].tally.drain()
+
+    def stream_close(self, id: str) -> None:
+        self._streams[id].close()
 
 
 def serve(operations: Mapping[str, Operation], code_of: Callable[[Exception], int]) -> None:
@@ -184,3 +204,46 @@ class Sightings:
             }
             self._events, self._records = [], []
             return seen
+
+
+class Tally:
+    """What became of the records of a stream, as far as nobody has asked for it yet."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sent = 0
+        self._acked: list[tuple[int, str, int, int, int]] = []
+        self._failed: list[tuple[int, str, int, str]] = []
+        self._errors: list[str] = []
+
+    def sending(self) -> int:
+        """One more record is handed to the library; the time of that, in microseconds of the wall clock."""
+        with self._lock:
+            self._sent += 1
+        return _now_us()
+
+    def acked(self, partition: int, value: str, offset: int, sent_us: int) -> None:
+        """The library says that a record was written."""
+        with self._lock:
+            self._acked.append((partition, value, offset, sent_us, _now_us()))
+
+    def failed(self, partition: int, value: str, sent_us: int, message: str) -> None:
+        """The library gave a record up."""
+        with self._lock:
+            self._failed.append((partition, value, sent_us, message))
+
+    def error(self, message: str) -> None:
+        """The library told the application of something that is not about one record."""
+        with self._lock:
+            self._errors.append(message)
+
+    def drain(self) -> dict[str, Any]:
+        """All of it, as JSON; it is forgotten but for the number of records."""
+        with self._lock:
+            seen = {"sent": self._sent, "acked": self._acked, "failed": self._failed, "errors": self._errors}
+            self._acked, self._failed, self._errors = [], [], []
+            return seen
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

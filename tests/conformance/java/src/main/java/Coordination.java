@@ -11,6 +11,7 @@ import org.apache.kafka.common.TopicPartition;
 final class Coordination {
     private final Map<String, Member> members = new HashMap<>();
     private final Map<String, Transactor> transactors = new HashMap<>();
+    private final Map<String, Stream> streams = new HashMap<>();
 
     Object run(String bootstrap, Admin admin, JsonNode job) throws Exception {
         String id = job.path("id").asText();
@@ -28,6 +29,9 @@ final class Coordination {
             case "txn_send" -> transactors.get(id).send(job.get("topic").asText(), job.get("values"));
             case "txn_end" -> transactors.get(id).end(job.get("commit").asBoolean());
             case "txn_close" -> transactors.remove(id).close();
+            case "stream_open" -> streams.put(id, new Stream(bootstrap, job)) == null ? null : id;
+            case "stream_seen" -> streams.get(id).seen();
+            case "stream_close" -> streams.get(id).close();
             case "group_offsets" -> offsets(admin, group);
             case "list_groups" -> admin.listGroups().all().get().stream()
                 .map(each -> List.of(each.groupId(), each.type().map(Object::toString).orElse("").toLowerCase(),
