@@ -15,7 +15,7 @@ import click
 from tests import apache_kafka
 
 from bench import report, runner, scenarios
-from bench.brokers import KAFKA, KINDS, Kind
+from bench.brokers import KAFKA, KINDS, Kind, compile_everlog
 from bench.chart import svg_chart
 from bench.machine import this_machine
 from bench.samples import Results
@@ -85,6 +85,7 @@ def main(
         results = Results.load(render)
     else:
         kinds = _kinds(brokers)
+        compile_everlog()
         results = _new_results(kinds)
         plan = replace(QUICK if quick else FULL, split_cpus=split_cpus)
         with _directory(directory) as place:

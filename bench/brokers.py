@@ -1,5 +1,6 @@
 """The two brokers as processes: start, stop, and read what they cost."""
 
+import compileall
 import os
 import shutil
 import subprocess
@@ -91,6 +92,11 @@ class Broker:
             self._process.kill()
             self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def compile_everlog() -> None:
+    """Leave the program's bytecode on disk, as an installation from a wheel does."""
+    compileall.compile_dir(_ROOT / "src" / "everlog", quiet=1)
 
 
 def _launch_everlog(port: int, directory: Path, output: Path) -> "subprocess.Popen[bytes]":

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from everlog.cli.lazy import OutputClosed, write_examples
-from everlog.cli.output import Report, show
+
+if TYPE_CHECKING:
+    from everlog.cli.output import Report
 
 JSON_HELP = "Print JSON for programs."
 
@@ -51,10 +53,13 @@ def bare_command(name: str, *, examples: str) -> Callable[[Callable[..., Any]], 
     return declare
 
 
-def command(name: str, *, examples: str) -> Callable[[Callable[..., Report]], click.Command]:
+def command(name: str, *, examples: str) -> "Callable[[Callable[..., Report]], click.Command]":
     """Declare a command that returns a Report; it gets the option `--json`."""
 
-    def declare(function: Callable[..., Report]) -> click.Command:
+    # A broker's command reports nothing, and is not to pay for it.
+    from everlog.cli.output import show
+
+    def declare(function: "Callable[..., Report]") -> click.Command:
         @wraps(function)
         def run(*args: Any, as_json: bool, **options: Any) -> int:
             return show(function(*args, **options), command_name(), as_json=as_json)

@@ -1,7 +1,6 @@
 """Groups that know the names of their commands without importing them."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from typing import NamedTuple
 
@@ -63,6 +62,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name; a near miss is answered with the likely name."""
         if args and not args[0].startswith("-") and args[0] not in self._table:
+            from difflib import get_close_matches
+
             near = get_close_matches(args[0], self._table, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             expected = ", ".join(self._table)
