@@ -71,6 +71,17 @@ def test_a_buffer_is_used_again_once_nothing_points_into_it() -> None:
     assert (address(third), len(third)) == (used, 99_000)
 
 
+def test_buffers_that_have_become_too_small_make_room_for_larger_ones() -> None:
+    frames = new_frames()
+    small = [answer(frames, bytes(SPARES_BYTES // 10)) for _ in range(8)]
+    del small
+    large = answer(frames, bytes(SPARES_BYTES // 2))
+    used = address(large)
+    del large
+
+    assert address(answer(frames, bytes(SPARES_BYTES // 2))) == used
+
+
 def test_memory_is_kept_within_bounds_and_let_go_when_answers_are_small() -> None:
     frames = new_frames()
     held = [answer(frames, bytes(SPARES_BYTES // 3)) for _ in range(6)]
