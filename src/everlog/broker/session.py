@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _HEADER = Struct(">hhih")
 _HEADER_BYTES = _HEADER.size
+_MOST_RUNS = 64
+"""So many are taken before others may have their turn."""
 
 
 class Outlet(Protocol):
@@ -55,6 +57,7 @@ class Session:
     __slots__ = (
         "_broker",
         "_dispatch",
+        "_gathered",
         "_max_waiting",
         "_outlet",
         "_service",
@@ -90,6 +93,8 @@ class Session:
         """Counts the connections to this node, the oldest first."""
         # Requests without an answer, or with one that has to wait for an earlier request's, oldest first.
         self._waiting: deque[Exchange] = deque()
+        self._gathered: list[bytes] = []
+        """Answers of runs that are not sent yet; empty unless runs are being taken."""
 
     def receive(self, frame: memoryview) -> None:
         """Take in one request. ProtocolError means that the connection cannot go on."""
@@ -107,33 +112,49 @@ class Session:
             self._outlet.pause("waiting")
 
     def receive_run(self, data: memoryview, at: int, end: int) -> int:
-        """Take in the produce requests at `at` that can be handled as one; returns where those end.
+        """Take in the produce requests at `at` that can be handled as runs; returns where those end.
 
         Nothing was taken if that is `at`: then `receive` is right for the request there.
         """
         broker = self._broker
-        run = None if broker is None else read_run(data, at, end)
-        if broker is None or run is None or not take_run(broker, self, data, at, run):
+        if broker is None:
             return at
-        return run[0]
+        try:
+            for _ in range(_MOST_RUNS):
+                run = read_run(data, at, end)
+                if run is None or not take_run(broker, self, data, at, run):
+                    break
+                at = run[0]
+        finally:
+            if self._gathered:
+                self._answer_gathered()
+        return at
 
     def owe_run(self, run: ProduceRun) -> Exchange:
         """Owe the answers of a run, all at once, in the place of its requests."""
+        if self._gathered:
+            self._answer_gathered()
         exchange = Exchange(self, run[1], run[5][0])
         self._waiting.append(exchange)
         if len(self._waiting) >= self._max_waiting:
             self._outlet.pause("waiting")
         return exchange
 
-    def answer_run(self, answers: Parts) -> None:
-        """Answer a run that was just taken, after what is still owed."""
+    def answer_run(self, answers: bytes) -> None:
+        """Answer a run that is being taken, after what is still owed; it leaves with those taken after it."""
+        self._gathered.append(answers)
+
+    def _answer_gathered(self) -> None:
+        gathered = self._gathered
+        parts = (gathered[0] if len(gathered) == 1 else b"".join(gathered),)
+        gathered.clear()
         if self._waiting:
             exchange = Exchange(self, 0, 0)
             exchange.answered = True
-            exchange.parts = answers
+            exchange.parts = parts
             self._waiting.append(exchange)
         else:
-            self._outlet.send(answers)
+            self._outlet.send(parts)
 
     def closed(self) -> None:
         """The connection has gone; answers to what it asked are dropped when they come."""

@@ -46,7 +46,7 @@ class Session(Protocol):
         ...
 
     def receive_run(self, data: memoryview, at: int, end: int) -> int:
-        """Take in requests from `at` on that can be handled as one; returns where those end, `at` if none."""
+        """Take in requests from `at` on that can be handled in runs; returns where those end."""
         ...
 
     def closed(self) -> None:

@@ -117,10 +117,10 @@ class SegmentIndexes:
 
     def _add_entries(self, position: int, last_offset: int) -> None:
         offsets, times = self._grown()
-        offsets.append(last_offset, position)
+        count = offsets.append(last_offset, position)
         times.append(self.max_timestamp, self.max_timestamp_offset)
-        self.full = len(offsets) >= self._most_entries
-        if len(offsets) - offsets.saved >= SAVE_EVERY:
+        self.full = count >= self._most_entries
+        if count - offsets.saved >= SAVE_EVERY:
             try:
                 self.save()
             except OSError:

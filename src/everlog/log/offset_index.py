@@ -70,10 +70,11 @@ class GrowingOffsetIndex:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def append(self, last_offset: int, position: int) -> None:
-        """Add the entry of a batch that is in the log already."""
+    def append(self, last_offset: int, position: int) -> int:
+        """Add the entry of a batch that is in the log already; returns how many there are now."""
         self._offsets.append(last_offset - self._base_offset)
         self._positions.append(position)
+        return len(self._positions)
 
     def floor(self, offset: int) -> tuple[int, int] | None:
         """The (last offset, position) of the last entry whose offset is at most `offset`."""

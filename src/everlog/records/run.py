@@ -86,7 +86,7 @@ def checked_run(data: memoryview, spans: Spans) -> BatchRun | None:
     if checked is None:
         return None
     run = BatchRun(data, spans, checked)
-    for view, header in zip(run.views, run.headers, strict=True):
-        if crc32c(view[CRC_START:]) != header[0]:
+    for (start, end), header in zip(spans, run.headers, strict=True):
+        if crc32c(data[start + CRC_START : end]) != header[0]:
             return None
     return run

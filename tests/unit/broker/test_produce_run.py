@@ -21,6 +21,7 @@ from everlog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from tests.unit.broker.several import SeveralBrokers
 from tests.unit.broker.simulated import Client, SimulatedNode, a_batch, fetched, records_of
 
 pytestmark = pytest.mark.skipif(
@@ -127,6 +128,40 @@ def test_requests_that_came_together_are_one_write_and_one_answer() -> None:
     assert offsets == [1, 3, 5, 7]
     values = [record.value for record in records_of(fetched(node.client(), "orders", 1))]
     assert values == [b"0", b"x", b"1", b"x", b"2", b"x", b"3", b"x"]
+
+
+def test_runs_for_several_partitions_that_came_together_leave_as_one_answer() -> None:
+    node, ids = a_node()
+    client = node.client()
+    stream = b"".join(Request(a_batch(b"x"), partition=n // 2 % 2).frame(n, ids) for n in range(6))
+
+    assert feed(node, client, stream, runs=True) == [len(stream)]
+
+    assert len(client.frames) == 1
+    found = [answer.responses[0].partition_responses[0] for answer in split(client.frames[0])]
+    assert [(one.index, one.base_offset) for one in found] == [(0, 1), (0, 2), (1, 1), (1, 2), (0, 3), (0, 4)]
+
+
+def test_runs_that_others_have_to_copy_first_are_answered_in_their_place() -> None:
+    world = SeveralBrokers()
+    world.create_topic("orders", (1, 2, 3), min_insync_replicas="2")
+    world.run(10)
+    client = world[1].client()
+    opening = bytearray(Request(a_batch(b"0"), acks=1).frame(0, {}))
+    client.session.receive(memoryview(opening)[4:])
+    world.run(100)
+    client.frames.clear()
+    # Answers that are there at once stand before and behind one that has to wait.
+    acks = (1, 1, -1, 1)
+    stream = bytearray(b"".join(Request(a_batch(b"x"), acks=a).frame(n, {}) for n, a in enumerate(acks)))
+
+    assert client.session.receive_run(memoryview(stream), 0, len(stream)) == len(stream)
+    assert [len(split(frames)) for frames in client.frames] == [2]
+    world[1].settle()
+    world.run(100)
+
+    offsets = [a.responses[0].partition_responses[0].base_offset for f in client.frames for a in split(f)]
+    assert offsets == [1, 2, 3, 4]
 
 
 def split(frames: bytes) -> list[ProduceResponse]:

@@ -8,7 +8,7 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from everlog.broker.exchange import Exchange, Parts
+from everlog.broker.exchange import Exchange
 from everlog.model.errors import ErrorCode, StorageError
 from everlog.model.ids import Instant
 from everlog.records.run import checked_run
@@ -49,7 +49,7 @@ def take_run(broker: "Broker", session: "Session", data: memoryview, at: int, ru
         return False
     if base_offsets is None:
         return False
-    answers = (write_run_answers(run, base_offsets, log.start_offset),)
+    answers = write_run_answers(run, base_offsets, log.start_offset)
     if leading is None:
         if replica.watchers:
             broker.parked.appended(replica, batches.size)
@@ -79,9 +79,9 @@ def _timeout_ms(data: memoryview, at: int) -> int:
     return max(found, 0)
 
 
-def _committed(exchange: Exchange, run: ProduceRun, answers: Parts, code: ErrorCode) -> None:
+def _committed(exchange: Exchange, run: ProduceRun, answers: bytes, code: ErrorCode) -> None:
     if code:
         _, version, _, topic, partition, correlation_ids, _ = run
         results = [(topic, [ProduceResult(partition, code)])]
-        answers = tuple(write_produce_answer(version, one, results) for one in correlation_ids)
-    exchange.answer_parts(answers)
+        answers = b"".join(write_produce_answer(version, one, results) for one in correlation_ids)
+    exchange.answer_parts((answers,))

@@ -20,6 +20,7 @@
 #define FIRST_WITH_TOPIC_ID 13
 #define LAST_VERSION 13
 #define TOPIC_ID_BYTES 16
+#define LONGEST_NAME 126 /* whose length has one byte on the wire */
 
 typedef struct {
     int version, acks;
@@ -72,7 +73,7 @@ static int read_request(const uint8_t *p, const uint8_t *end, request *found)
     p += 9;
     if (found->version < FIRST_WITH_TOPIC_ID) {
         found->topic_bytes = *p++ - 1;
-        if (found->topic_bytes < 1 || found->topic_bytes > 126)
+        if (found->topic_bytes < 1 || found->topic_bytes > LONGEST_NAME)
             return 0;
     } else {
         found->topic_bytes = TOPIC_ID_BYTES;
@@ -188,18 +189,37 @@ static inline uint8_t *put(uint8_t *p, uint64_t value, int bytes)
     return p + bytes;
 }
 
+/* The topic as it is on the wire: an id of 16 bytes, or a name with its length before it. Returns its size. */
+static Py_ssize_t topic_on_wire(PyObject *topic, uint8_t *out)
+{
+    if (PyBytes_Check(topic) && PyBytes_Size(topic) == TOPIC_ID_BYTES) {
+        memcpy(out, PyBytes_AsString(topic), TOPIC_ID_BYTES);
+        return TOPIC_ID_BYTES;
+    }
+    Py_ssize_t size = 0;
+    const char *name = PyUnicode_Check(topic) ? PyUnicode_AsUTF8AndSize(topic, &size) : NULL;
+    if (!name || size > LONGEST_NAME) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "a topic is a name of up to 126 bytes or an id of 16");
+        return -1;
+    }
+    out[0] = (uint8_t)(size + 1);
+    memcpy(out + 1, name, (size_t)size);
+    return size + 1;
+}
+
 static PyObject *write_run_answers(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
     (void)module;
-    if (nargs != 5 || !PyBytes_Check(args[0]) || !PyTuple_Check(args[2]) || !PyList_Check(args[3]) ||
+    if (nargs != 5 || !PyTuple_Check(args[2]) || !PyList_Check(args[3]) ||
         PyTuple_Size(args[2]) != PyList_Size(args[3])) {
         PyErr_SetString(PyExc_TypeError,
                         "write_run_answers() takes topic, partition, correlation ids, as many base offsets, start");
         return NULL;
     }
-    char *topic;
-    Py_ssize_t topic_bytes, count = PyTuple_Size(args[2]);
-    if (PyBytes_AsStringAndSize(args[0], &topic, &topic_bytes) < 0)
+    uint8_t topic[LONGEST_NAME + 1];
+    Py_ssize_t topic_bytes = topic_on_wire(args[0], topic), count = PyTuple_Size(args[2]);
+    if (topic_bytes < 0)
         return NULL;
     long partition = PyLong_AsLong(args[1]);
     int64_t start_offset = PyLong_AsLongLong(args[4]);

@@ -6,11 +6,11 @@ def read_run(
     """Return a `ProduceRun` (produce_run.py); None if no run begins there."""
 
 def write_run_answers(
-    topic: bytes,
+    topic: str | bytes,
     partition: int,
     correlation_ids: tuple[int, ...],
     base_offsets: list[int],
     start_offset: int,
     /,
 ) -> bytes:
-    """Return the answers of requests that succeeded, with the topic as it is on the wire."""
+    """Return the answers of requests that succeeded; the topic is a name or an id."""

@@ -14,7 +14,7 @@ ProduceRun = tuple[int, int, int, str | bytes, int, tuple[int, ...], tuple[tuple
 then of each request its correlation id, and where its batch begins and ends."""
 
 _read: Callable[[Buffer, int, int], ProduceRun | None] | None
-_write: Callable[[bytes, int, tuple[int, ...], list[int], int], bytes] | None
+_write: Callable[[str | bytes, int, tuple[int, ...], list[int], int], bytes] | None
 try:
     from everlog.wire.hot._kernel import read_run as _read
     from everlog.wire.hot._kernel import write_run_answers as _write
@@ -22,21 +22,20 @@ except ImportError:
     _read = _write = None
 
 
-def read_run(data: Buffer, at: int, end: int) -> ProduceRun | None:
-    """Read the run that begins at `at`, with the size field of its first request; None if none does."""
-    return None if _read is None else _read(data, at, end)
+def _find_none(data: Buffer, at: int, end: int, /) -> None:
+    """There is no reader of runs."""
+
+
+read_run: Callable[[Buffer, int, int], ProduceRun | None] = _read or _find_none
+"""Read the run that begins at `at`, with the size field of its first request; None if none does."""
 
 
 def runs_are_read() -> bool:
     """Whether `read_run` ever finds anything in this process."""
-    return _read is not None
+    return _write is not None
 
 
 def write_run_answers(run: ProduceRun, base_offsets: list[int], start_offset: int) -> bytes:
     """Return the answer frames of all the requests, one behind the other; none of them has failed."""
     assert _write is not None, "a run is read by the kernel"
-    topic = run[3]
-    if isinstance(topic, str):
-        name = topic.encode()
-        topic = bytes((len(name) + 1,)) + name
-    return _write(topic, run[4], run[5], base_offsets, start_offset)
+    return _write(run[3], run[4], run[5], base_offsets, start_offset)
