@@ -8,6 +8,8 @@ from everlog.broker import dispatch
 from everlog.broker.broker_peers import BrokerPeers
 from everlog.broker.cleaner import Cleaner
 from everlog.broker.coordinators import Coordinators
+from everlog.broker.directory_assignments import DirectoryAssignments
+from everlog.broker.directory_health import DirectoryHealth
 from everlog.broker.exchange import Exchange
 from everlog.broker.fetch_sessions import FetchSessions
 from everlog.broker.group_commit import GroupCommit
@@ -28,13 +30,16 @@ from everlog.metadata.image import (
     BrokerImage,
     ClusterImage,
     ConfigResource,
+    PartitionImage,
     ResourceType,
     broker_resource,
+    stands_for_none,
 )
-from everlog.model.errors import CorruptDataError
+from everlog.model.errors import CorruptDataError, StorageError
 from everlog.model.ids import BrokerId, Instant
 from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
+from everlog.model.topics import TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +90,18 @@ class Broker:
         self.producer_ids = ProducerIdPool(producer_id_blocks(self))
         self.files = world.files
         self.directories = directories
+        self.health = DirectoryHealth(
+            world.files,
+            aside,
+            directories,
+            member.directory_ids,
+            member.unusable,
+            settings.metadata_log_dir,
+            self._directory_lost,
+        )
+        """Which directories can be used."""
+        self.assignments = DirectoryAssignments(self)
+        """Tells the controller which directory holds what."""
         self.housekeeping = Housekeeping(self, aside)
         self.cleaner = Cleaner(self, aside)
         self.replication = Replication(self)
@@ -95,6 +112,9 @@ class Broker:
         for topic in self.image.topics.values():
             self.replication.take_in(topic)
         self.replication.registered(self.epoch)
+        for directory in directories:
+            for partition in directory.partitions:
+                self.assignments.note(partition, directory.path)
         self.coordinators = Coordinators(self)
         """The groups and transactions that this broker coordinates."""
         self.coordinators.start()
@@ -116,6 +136,7 @@ class Broker:
         self.parked.tick(now)
         self.group_commit.tick(now)
         self.replication.tick(now)
+        self.assignments.tick(now)
         self.coordinators.tick(now)
         self.housekeeping.tick(now)
         self.cleaner.tick(now)
@@ -132,7 +153,12 @@ class Broker:
         _log.error("%s has damaged records on disk, which are not served: %s", replica.name, error)
 
     def open_log(self, replica: Replica) -> PartitionLog:
-        """Find the partition's log, or make one where the fewest partitions are."""
+        """Find the partition's log, or make one where the fewest partitions are.
+
+        StorageError if the disk does not let us, or it lies in a directory that has failed.
+        """
+        if replica.lost:
+            raise StorageError(f"{replica.name} lies in a log directory that has failed")
         settings = topic_log_settings(self.settings, self.image, replica.name.topic)
         for directory in self.directories:
             if replica.name not in directory:
@@ -143,13 +169,35 @@ class Broker:
                 assert log is not None, replica.name
                 if found is None:
                     directory.set_topic_id(replica.name, replica.topic_id)
-                replica.directory = directory.path
+                self._lies_in(replica, directory)
                 return log
             # A topic of that name was deleted and made anew while we were down.
             directory.delete(replica.name)
         emptiest = min(self.directories, key=len)
-        replica.directory = emptiest.path
-        return emptiest.create(replica.name, replica.topic_id, settings)
+        log = emptiest.create(replica.name, replica.topic_id, settings)
+        self._lies_in(replica, emptiest)
+        return log
+
+    def _lies_in(self, replica: Replica, directory: LogDirectory) -> None:
+        replica.directory = directory.path
+        self.assignments.note(replica.name, directory.path)
+
+    def is_lost(self, name: TopicPartition, partition: PartitionImage) -> bool:
+        """Whether this broker's replica lies in a directory that has failed, as far as can be known."""
+        if not self.health.failed or any(name in directory for directory in self.directories):
+            return False
+        told = partition.directory_of(self.node_id)
+        return not stands_for_none(told) and not self.health.is_online(told)
+
+    def _directory_lost(self, directory: LogDirectory) -> None:
+        """Go on without a directory: what lies in it neither leads nor follows until the next start."""
+        self.directories.remove(directory)
+        self.housekeeping.directory_lost(directory)
+        for replica in list(self.replicas):
+            if replica.name in directory:
+                self.replication.lose(replica)
+        directory.give_up()
+        self.parked.settle()
 
     # --- metadata
 

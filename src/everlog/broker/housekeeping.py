@@ -32,9 +32,13 @@ _RETENTION_PAUSE_MS = 20
 class Checkpoints:
     """The checkpoint files of one directory; one write at a time, those who ask meanwhile share the next."""
 
-    def __init__(self, directory: LogDirectory, aside: Aside) -> None:
+    def __init__(
+        self, directory: LogDirectory, aside: Aside, refused: Callable[[LogDirectory], None]
+    ) -> None:
+        """`refused` is told when the disk does not take them."""
         self._directory = directory
         self._aside = aside
+        self._refused = refused
         self._running = False
         self._waiting: list[Callable[[bool], None]] = []
 
@@ -57,6 +61,7 @@ class Checkpoints:
         durable = result is None
         if isinstance(result, OSError):
             _log.error("the checkpoints of %s cannot be written: %s", self._directory.path, result)
+            self._refused(self._directory)
         else:
             try:
                 self._directory.checkpointed(plan)
@@ -74,7 +79,10 @@ class Housekeeping:
     def __init__(self, broker: "Broker", aside: Aside) -> None:
         self._broker = broker
         self._aside = aside
-        self._checkpoints = [Checkpoints(directory, aside) for directory in broker.directories]
+        self._checkpoints = {
+            directory.path: Checkpoints(directory, aside, broker.health.suspect)
+            for directory in broker.directories
+        }
         now = broker.clock.now()
         first = broker.settings[keys.LOG_INITIAL_TASK_DELAY_MS]
         self._retention_at = Instant(now + first)
@@ -113,7 +121,12 @@ class Housekeeping:
     def _check_room(self) -> None:
         reserve = self._broker.settings[keys.DISK_RESERVE_BYTES]
         for directory in self._broker.directories:
-            free = self._broker.files.free_bytes(directory.path)
+            self._broker.health.look(directory)
+            try:
+                free = self._broker.files.free_bytes(directory.path)
+            except OSError:
+                self._broker.health.suspect(directory)
+                continue
             if free >= reserve:
                 if directory.path in self.without_room:
                     self.without_room.discard(directory.path)
@@ -126,6 +139,11 @@ class Housekeeping:
                     free,
                     reserve,
                 )
+
+    def directory_lost(self, directory: LogDirectory) -> None:
+        """Keep house no more in a directory that has failed."""
+        del self._checkpoints[directory.path]
+        self.without_room.discard(directory.path)
 
     # --- checkpoints
 
@@ -141,7 +159,7 @@ class Housekeeping:
             if missing == 0:
                 done(all_durable)
 
-        for checkpoints in self._checkpoints:
+        for checkpoints in list(self._checkpoints.values()):
             checkpoints.write(ended)
 
     def _sync_and_checkpoint(self) -> None:
@@ -175,7 +193,7 @@ class Housekeeping:
             self._broker.group_commit.wait(log, log.end_offset, now, ended)
 
     def _write_checkpoints(self) -> None:
-        for checkpoints in self._checkpoints:
+        for checkpoints in self._checkpoints.values():
             checkpoints.write(lambda _durable: None)
 
     # --- retention and deletion

@@ -65,6 +65,8 @@ class Lifecycle:
         self._beating = False
         self._again = False
         """Whether the next beat goes as soon as this one is answered."""
+        self.offline: Callable[[], list[Uuid]] = list
+        """The directories that have failed this broker, which every beat names."""
         self._leaving: Callable[[], None] | None = None
         """Told when the controller lets this broker go."""
 
@@ -163,6 +165,7 @@ class Lifecycle:
             broker_epoch=self.epoch,
             current_metadata_offset=self._metadata_offset(),
             want_shut_down=self._leaving is not None,
+            offline_log_dirs=self.offline(),
         )
         # A beat that is not answered for so long is of no use any more; the next one says the same.
         timeout_ms = self._settings[keys.BROKER_SESSION_TIMEOUT_MS] // 2

@@ -1,9 +1,11 @@
 """What a broker has from being a member of a cluster, and what it asks of the world."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from everlog.metadata.image import ClusterImage
+from everlog.model.ids import Uuid
 from everlog.peers.peers import Peers
 from everlog.ports.alarm import Alarm
 from everlog.ports.aside import Aside
@@ -43,3 +45,7 @@ class Membership:
     desk: "Desk | None"
     """The controller of the same node, if it has one."""
     peers: Peers
+    directory_ids: Mapping[str, Uuid] = field(default_factory=dict[str, Uuid])
+    """The id of each log directory that could be read at the start, by its path."""
+    unusable: tuple[str, ...] = ()
+    """The paths of log directories that failed before the start."""

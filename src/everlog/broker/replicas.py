@@ -38,6 +38,7 @@ class Replica:
         "leading",
         "leads",
         "log",
+        "lost",
         "min_insync",
         "name",
         "noted_high_watermark",
@@ -76,6 +77,8 @@ class Replica:
         self.log: PartitionLog | None = None
         self.directory = ""
         """The log directory that holds it; known once the log is open."""
+        self.lost = False
+        """Whether its directory has failed: then it has no log and no role until the next start."""
         self._open_log = open_log
         self.noted_high_watermark = _NOTHING
         """The high watermark as it was known in the last role; not above the log's end once that is open."""

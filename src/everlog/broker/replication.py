@@ -103,9 +103,11 @@ class Replication:
             if held is None:
                 name = TopicPartition(topic.name, index)
                 held = Replica(name, topic.id, LeaderEpoch(-1), min_insync, self._open)
+                held.lost = broker.is_lost(name, partition)
                 broker.replicas.add(held)
                 self._throttle(held)
-            self._assign(held, partition)
+            if not held.lost:
+                self._assign(held, partition)
 
     def image_changed(self, image: ClusterImage, changes: Changes) -> None:
         """Follow what has changed about brokers; topics come through `take_in`."""
@@ -147,6 +149,14 @@ class Replication:
         self._end_role(replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         replica.leads = False
         replica.leader = NO_LEADER
+
+    def lose(self, replica: Replica) -> None:
+        """The directory has failed that the replica lies in."""
+        self._end_role(replica, ErrorCode.KAFKA_STORAGE_ERROR)
+        replica.lost = True
+        replica.leads = False
+        replica.leader = NO_LEADER
+        replica.log = None
 
     def _take_in_all(self) -> None:
         for topic in self._broker.image.topics.values():

@@ -7,7 +7,7 @@ from everlog.controller.brokers import registration
 from everlog.controller.decisions import Decision, Standing
 from everlog.controller.elections import NOBODY, Circumstances, with_directories, without
 from everlog.controller.partition_changes import PartitionRef, Rules, change_record, changed_partitions
-from everlog.metadata.image import UNASSIGNED_DIRECTORY, BrokerImage, PartitionImage, stands_for_none
+from everlog.metadata.image import BrokerImage, PartitionImage, stands_for_none
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import BrokerId, Uuid
 from everlog.wire.message import Message
@@ -58,7 +58,7 @@ def offline_directories(standing: Standing, known: BrokerImage, offline: Collect
     gone = (known.id,)
 
     def lies_there(partition: PartitionImage) -> bool:
-        return known.id in partition.isr and _directory(partition, known.id) in failed
+        return known.id in partition.isr and partition.directory_of(known.id) in failed
 
     def change(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
         return without(partition, gone, circumstances)
@@ -74,18 +74,13 @@ def offline_directories(standing: Standing, known: BrokerImage, offline: Collect
 def _placed(
     partition: PartitionImage, known: BrokerImage, directory: Uuid, circumstances: Circumstances
 ) -> PartitionImage | None:
-    places = [directory if one == known.id else _directory(partition, one) for one in partition.replicas]
+    places = [directory if one == known.id else partition.directory_of(one) for one in partition.replicas]
     # A directory that the broker does not have is lost, and with it all that it says lies there.
     me = frozenset((int(known.id),))
     lost = NOBODY if directory in known.directories else me
     # Where it lay in one that is lost, what lies in another now was made anew there, or moved just in time:
     # nobody can tell.
-    before = _directory(partition, known.id)
+    before = partition.directory_of(known.id)
     had_home = before in known.directories or stands_for_none(before)
     renewed = NOBODY if lost or had_home else me
     return with_directories(partition, tuple(places), lost, circumstances, renewed=renewed)
-
-
-def _directory(partition: PartitionImage, broker: int) -> Uuid:
-    at = partition.replicas.index(broker)
-    return partition.directories[at] if at < len(partition.directories) else UNASSIGNED_DIRECTORY

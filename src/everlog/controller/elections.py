@@ -11,7 +11,7 @@ partition as recovering.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from everlog.metadata.image import NO_LEADER, PartitionImage, stands_for_none
+from everlog.metadata.image import NO_LEADER, UNASSIGNED_DIRECTORY, PartitionImage, stands_for_none
 from everlog.model.ids import LeaderEpoch, Uuid
 
 NOBODY = frozenset[int]()
@@ -38,10 +38,7 @@ class Circumstances:
         usable = None if self.directories is None else self.directories.get(broker)
         if usable is None:
             return True
-        at = partition.replicas.index(broker)
-        if at >= len(partition.directories):
-            return True
-        directory = partition.directories[at]
+        directory = partition.directory_of(broker)
         return directory in usable or stands_for_none(directory)
 
     def but(self, brokers: Collection[int]) -> "Circumstances":
@@ -204,6 +201,11 @@ class Draft:
         self.recovering: bool = before.recovering
         self.eligible_leaders: tuple[int, ...] = before.eligible_leaders
         self.last_known_leaders: tuple[int, ...] = before.last_known_leaders
+
+    def directory_of(self, broker: int) -> Uuid:
+        """The directory in which one of its replicas lies, as far as it is known."""
+        at = self.replicas.index(broker)
+        return self.directories[at] if at < len(self.directories) else UNASSIGNED_DIRECTORY
 
     def set_isr(
         self, isr: tuple[int, ...], circumstances: Circumstances, unclean: Collection[int] = NOBODY

@@ -89,6 +89,8 @@ class LogDirectory:
         """Where the part of each log ends that compaction has gone through; never above what is durable."""
         self.before_checkpoint: Callable[[], None] | None = None
         """Called before checkpoints are written, to bring the high watermarks up to date."""
+        self.on_trouble: Callable[[bool], None] | None = None
+        """Called when the disk has refused something; with True where a log takes nothing more for it."""
         self._clean_ends_lost = False
         self._doomed: list[tuple[Instant, str]] = []
         # Partitions that are gone while the files on disk may still say where they began and ended.
@@ -220,6 +222,7 @@ class LogDirectory:
             self._write_topic_id(metadata, topic_id)
             self._files.sync_dir(self.path)
         except OSError as error:
+            self._troubled(False)
             raise StorageError(f"{path} cannot be made: {error}") from error
         self._known[partition] = None
         log = self._open(partition, settings)
@@ -255,10 +258,25 @@ class LogDirectory:
         return self._open_as(partition, settings, opening)
 
     def _open_as(self, partition: TopicPartition, settings: LogSettings, opening: Opening) -> PartitionLog:
-        log = PartitionLog(self._world, f"{self.path}/{partition}", partition, settings, opening)
+        try:
+            log = PartitionLog(self._world, f"{self.path}/{partition}", partition, settings, opening)
+        except StorageError:
+            self._troubled(False)
+            raise
         log.before_lowering = self._offsets_lowered
+        log.on_trouble = self._troubled
         self._logs[partition] = log
         return log
+
+    def _troubled(self, lasting: bool) -> None:
+        if self.on_trouble is not None:
+            self.on_trouble(lasting)
+
+    def give_up(self) -> None:
+        """Take no more appends in any log: the disk has failed. The files are let go of as they are."""
+        for log in self._logs.values():
+            log.retire("lies in a directory that has failed")
+            log.abandon()
 
     def reopen(self, partition: TopicPartition) -> PartitionLog:
         """Open a log anew that its disk has failed, recovering it from what is durable."""

@@ -79,6 +79,8 @@ class PartitionLog:
         """The files of segments that are no longer part of the log."""
         self.before_lowering: Callable[[], None] | None = None
         """Called when `recovery_point` or `start_offset` was lowered, to make it durable before the cut."""
+        self.on_trouble: Callable[[bool], None] | None = None
+        """Called when the disk has refused something; with True where the log takes nothing more for it."""
         recovered = loaded.segments if loaded.changed else []
         self._unsynced = Unsynced(world.files, world.clock, path, recovered)
         self.swaps = Swaps(world.files, path, (self._segments, self._bases), self._unsynced, self.removals)
@@ -368,10 +370,16 @@ class PartitionLog:
         return self._active
 
     def _append_failed(self, error: OSError) -> NoReturn:
-        refusal = StorageError(f"{self.partition} cannot be written: {error}")
+        refusal = self._refused("cannot be written", error)
         if self._active.file.broken:
             self.failure = refusal
         raise refusal from error
+
+    def _refused(self, what: str, error: Exception, *, lasting: bool = False) -> StorageError:
+        """Return what to raise where the disk has refused something; who looks after the disk is told."""
+        if self.on_trouble is not None and isinstance(error, OSError):
+            self.on_trouble(lasting)
+        return StorageError(f"{self.partition} {what}: {error}")
 
     def _end_txn(self, batch: BatchView, marker: Marker, offset: Offset, wall: Timestamp) -> None:
         aborted = self.producers.ended(batch, marker, offset, wall)
@@ -391,7 +399,7 @@ class PartitionLog:
             old.save_for_seal()
             new = Segment.create(self._files, self.path, base_offset, self._settings.index_interval_bytes)
         except OSError as error:
-            raise StorageError(f"{self.partition} cannot begin a segment: {error}") from error
+            raise self._refused("cannot begin a segment", error) from error
         old.seal()
         old.end_offset = base_offset
         new.indexes.configure(self._settings.index_interval_bytes, self._settings.segment_index_bytes)
@@ -440,7 +448,7 @@ class PartitionLog:
                     limits = search.ReadLimits(max_bytes, end_offset, at_least_one)
                     return search.read_slice(segment, first, limits, self.epochs)
         except OSError as error:
-            raise StorageError(f"{self.partition} cannot be read at {offset}: {error}") from error
+            raise self._refused(f"cannot be read at {offset}", error) from error
         return None
 
     def offset_for_time(self, timestamp: Timestamp, end_offset: Offset) -> FoundRecord | None:
@@ -450,7 +458,7 @@ class PartitionLog:
                 self._segments, self.epochs, timestamp, Span(self.start_offset, end_offset)
             )
         except OSError as error:
-            raise StorageError(f"{self.partition} cannot be searched: {error}") from error
+            raise self._refused("cannot be searched", error) from error
 
     def offset_of_max_timestamp(self, end_offset: Offset) -> FoundRecord | None:
         """The first record that has the largest timestamp of the log; None if none has a timestamp."""
@@ -459,14 +467,14 @@ class PartitionLog:
                 self._segments, self.epochs, Span(self.start_offset, end_offset)
             )
         except OSError as error:
-            raise StorageError(f"{self.partition} cannot be searched: {error}") from error
+            raise self._refused("cannot be searched", error) from error
 
     def aborted_between(self, start: Offset, end: Offset) -> list[AbortedTxn]:
         """The aborted transactions that have records between two offsets, in the order of their markers."""
         try:
             return self._aborted.between(start, end)
         except OSError as error:
-            raise StorageError(f"{self.partition} cannot be searched: {error}") from error
+            raise self._refused("cannot be searched", error) from error
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Where readers of committed records stop: before the first transaction that is not over."""
@@ -497,7 +505,7 @@ class PartitionLog:
                 self._files, self.path, self._segments, self.end_offset, self._clock.wall()
             )
         except (OSError, CorruptDataError) as error:
-            self.failure = StorageError(f"{self.partition} cannot be cut at {offset}: {error}")
+            self.failure = self._refused(f"cannot be cut at {offset}", error, lasting=True)
             raise self.failure from error
         self.epochs.truncate_end(self.end_offset)
         self._watch_age(self._clock.wall())
@@ -510,7 +518,7 @@ class PartitionLog:
             replay.drop_snapshots(self._files, self.path, Offset(-1))
             self._active = Segment.create(self._files, self.path, offset, self._settings.index_interval_bytes)
         except OSError as error:
-            self.failure = StorageError(f"{self.partition} cannot begin again at {offset}: {error}")
+            self.failure = self._refused(f"cannot begin again at {offset}", error, lasting=True)
             raise self.failure from error
         self._active.indexes.configure(
             self._settings.index_interval_bytes, self._settings.segment_index_bytes
@@ -570,7 +578,7 @@ class PartitionLog:
         try:
             count = expired_count(self._retention_facts(), self._settings, limits)
         except OSError as error:
-            raise StorageError(f"{self.partition} cannot be looked through: {error}") from error
+            raise self._refused("cannot be looked through", error) from error
         if count:
             if count == len(self._segments):
                 self._roll(self.end_offset)
@@ -623,7 +631,8 @@ class PartitionLog:
 
     def sync_failed(self, error: OSError) -> None:
         """Take in that a plan failed: nobody knows what is on the disk now, so nothing is added to it."""
-        self.failure = StorageError(f"{self.partition} cannot be synced: {error}")
+        # One that was deleted meanwhile had its files renamed under the sync.
+        self.failure = self._refused("cannot be synced", error, lasting=self.failure is None)
 
     def close(self) -> None:
         """Make everything durable and let go of the files, so that the next start scans nothing.
@@ -653,9 +662,9 @@ class PartitionLog:
         replace(plan, derived=(*plan.derived, snapshot)).run()
         self.synced(plan)
 
-    def retire(self) -> None:
-        """Take no more appends: the partition was deleted. Reads go on until its files are removed."""
-        self.failure = StorageError(f"{self.partition} was deleted")
+    def retire(self, why: str = "was deleted") -> None:
+        """Take no more appends. Reads go on until its files are removed."""
+        self.failure = StorageError(f"{self.partition} {why}")
 
     def abandon(self) -> None:
         """Let go of the files as they are."""

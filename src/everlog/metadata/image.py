@@ -125,6 +125,11 @@ class PartitionImage:
     eligible_leaders: tuple[int, ...] = ()
     last_known_leaders: tuple[int, ...] = ()
 
+    def directory_of(self, broker: int) -> Uuid:
+        """The directory in which one of its replicas lies, as far as it is known."""
+        at = self.replicas.index(broker)
+        return self.directories[at] if at < len(self.directories) else UNASSIGNED_DIRECTORY
+
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:

@@ -17,6 +17,7 @@ from everlog.controller.metadata_log import METADATA_LOG_SETTINGS, METADATA_PART
 from everlog.controller.replay import replay
 from everlog.controller.snapshotter import Snapshotter, load_image
 from everlog.log.directory import LogDirectory, make_dir_durably
+from everlog.log.directory_probe import probe_directory
 from everlog.log.partition import World
 from everlog.log.settings import LogSettings
 from everlog.metadata.delta import Changes
@@ -64,16 +65,19 @@ class Node:
         self.settings = settings
         world = self._world = NodeWorld(files, clock, random, aside, alarm, links)
         paths = list(dict.fromkeys((*settings.log_dirs, settings.metadata_log_dir)))
-        for path in paths:
-            make_dir_durably(world.files, path)
+        usable = [path for path in paths if self._can_use(path)]
+        self._unusable = tuple(path for path in paths if path not in usable)
+        """Log directories that have failed; the node does without."""
         self.cluster_id, self._directory_ids = identify(
-            world.files, paths, settings.node_id, world.random, settings[keys.CLUSTER_ID]
+            world.files, usable, settings.node_id, world.random, settings[keys.CLUSTER_ID]
         )
         log_world = World(world.files, world.clock, world.random)
-        self._all_directories = {path: LogDirectory(log_world, path) for path in paths}
+        self._all_directories = {path: LogDirectory(log_world, path) for path in usable}
         for directory in self._all_directories.values():
             directory.load()
-        self._directories = [self._all_directories[path] for path in settings.log_dirs]
+        self._directories = [self._all_directories[path] for path in settings.log_dirs if path in usable]
+        if settings.is_broker and not self._directories:
+            raise StorageError(f"none of the log directories can be used: {', '.join(settings.log_dirs)}")
         self._clean = all(directory.clean for directory in self._all_directories.values())
         self.peers = Peers(world.links, world.clock, world.alarm, f"node-{settings.node_id}")
         home = self._all_directories[settings.metadata_log_dir]
@@ -100,7 +104,7 @@ class Node:
             settings,
             self.cluster_id,
             world.random.uuid(),
-            [self._directory_ids[path] for path in settings.log_dirs],
+            [self._directory_ids[directory.path] for directory in self._directories],
             self._directories[0].last_broker_epoch if self._clean else NOT_CLEAN,
             self.channel,
             world.clock,
@@ -124,6 +128,24 @@ class Node:
             settings[keys.METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS],
         )
         self.keeper.subscribe(lambda image, _changes: snapshotter.published(image))
+
+        self.on_failed: Callable[[StorageError], None] = lambda _error: None
+        """Told when the node cannot go on, and should be ended: its disks have failed it."""
+
+    def _can_use(self, path: str) -> bool:
+        """Whether a directory can be used; StorageError where there is no doing without."""
+        files = self._world.files
+        others = len(set(self.settings.log_dirs)) > 1 and path != self.settings.metadata_log_dir
+        try:
+            make_dir_durably(files, path)
+            if others:
+                probe_directory(files, path)
+        except OSError as error:
+            if not others:
+                raise StorageError(f"the log directory {path} cannot be used: {error}") from error
+            _log.error("the log directory %s is out of use until the next start: %s", path, error)
+            return False
+        return True
 
     @property
     def has_broker(self) -> bool:
@@ -201,10 +223,21 @@ class Node:
             return  # Our registration has not come back to us yet.
         if self._broker is None:
             member = Membership(
-                self.cluster_id, self.lifecycle.epoch, image, self.channel, self.desk, self.peers
+                self.cluster_id,
+                self.lifecycle.epoch,
+                image,
+                self.channel,
+                self.desk,
+                self.peers,
+                self._directory_ids,
+                self._unusable,
             )
             self._broker = Broker(self.settings, member, self._directories, self._world)
             self._broker.on_settings_changed = lambda changed: self.on_settings_changed(changed)
+            health = self._broker.health
+            health.on_failed = lambda error: self.on_failed(error)
+            health.on_lost = self.lifecycle.beat_soon
+            self.lifecycle.offline = lambda: health.offline
             self.on_settings_changed(self._broker.settings)
             self.on_broker(self._broker)
             self.lifecycle.beat(lambda: self.keeper.image.end_offset)

@@ -18,6 +18,7 @@ from everlog.edge.disk import RealFiles
 from everlog.edge.lock import DirectoryLock
 from everlog.edge.server import Limits, Server
 from everlog.log.directory import make_dir_durably
+from everlog.model.errors import StorageError
 from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
 from everlog.model.settings.listeners import Listener
@@ -130,6 +131,7 @@ class _Process:
         self._loop = loop
         self._stop = asyncio.Event()
         self._bug: BaseException | None = None
+        self._disk_failed = False
 
     def stop(self) -> None:
         """Have `run` come to its end."""
@@ -145,15 +147,14 @@ class _Process:
         )
         aside = ThreadAside(self._loop, self._ended_by_bug)
         alarm = LoopAlarm(self._loop, clock)
-        for directory in settings.log_dirs:
-            make_dir_durably(files, directory)
-        locks = [DirectoryLock(directory) for directory in settings.log_dirs]
+        locks = _locked(files, settings.log_dirs)
         try:
             links = self._make_links()
             node = Node(settings, files, clock, SystemRandom(), aside, alarm, links or NO_LINKS)
             if links is not None:
                 links.settle = node.settle
             server = Server(self._loop, clock, _limits(settings), node.open_session, node.settle)
+            node.on_failed = self._ended_by_disk
             node.on_settings_changed = lambda changed: server.change_limits(_limits(changed))
             for listener in settings.controller_listeners:
                 await server.listen(listener.name, listener.host, listener.port)
@@ -166,7 +167,8 @@ class _Process:
                 await server.serve(listener.name for listener in settings.broker_listeners)
                 on_ready(_bootstrap(bound or settings.controller_listeners))
                 await self._stop.wait()
-                await self._leave(node)
+                if not self._disk_failed:
+                    await self._leave(node)
             await server.close()
             alarm.stop()
             if links is not None:
@@ -232,9 +234,27 @@ class _Process:
         except TimeoutError:
             _log.warning("the others did not take over within %d s; going without", _LEAVE_SECONDS)
 
+    def _ended_by_disk(self, error: StorageError) -> None:
+        # It cannot be counted on for anything any more. The others notice at once that it is gone.
+        self._disk_failed = True
+        self._bug = error
+        self._stop.set()
+
     def _ended_by_bug(self, error: BaseException) -> None:
         self._bug = error
         self._stop.set()
+
+
+def _locked(files: RealFiles, directories: Iterable[str]) -> list[DirectoryLock]:
+    """Take hold of the directories; the node finds out by itself which of them its disks have failed."""
+    locks: list[DirectoryLock] = []
+    for directory in directories:
+        try:
+            make_dir_durably(files, directory)
+            locks.append(DirectoryLock(directory))
+        except OSError as error:
+            _log.error("the log directory %s cannot be locked: %s", directory, error)
+    return locks
 
 
 def _bootstrap(listeners: Iterable[Listener]) -> str:
