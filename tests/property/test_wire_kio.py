@@ -25,6 +25,8 @@ _NOT_IN_KIO = {
     "AbortedTxn",
     "UnregisterControllerRequest",
     "UnregisterControllerResponse",
+    "GetReplicaLogInfoRequest",
+    "GetReplicaLogInfoResponse",
     "QuorumStateData",
 }
 

@@ -11,7 +11,7 @@ from everlog.broker.desk.dispatch import COMMANDS
 from everlog.broker.exchange import Exchange
 from everlog.broker.handlers import fetch, produce
 from everlog.model.errors import ProtocolError
-from everlog.wire.apis import APIS, ApiKey
+from everlog.wire.apis import APIS, FIRST_OWN_KEY, ApiKey
 from everlog.wire.codec import decode_request, read_request_header, too_new_api_versions
 from everlog.wire.hot import fetch as hot_fetch
 from everlog.wire.hot import produce as hot_produce
@@ -64,6 +64,7 @@ _MODULES: dict[int, str] = {
     ApiKey.LIST_TRANSACTIONS: "list_transactions",
     ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    ApiKey.GET_REPLICA_LOG_INFO: "get_replica_log_info",
 }
 _handlers: dict[int, Handler] = {}
 
@@ -74,9 +75,9 @@ SERVED: dict[int, tuple[int, int]] = {
 """API key to the versions that are served."""
 
 ADVERTISED: dict[int, tuple[int, int]] = {
-    key: (APIS[key].advertised_min, APIS[key].advertised_max) for key in SERVED
+    key: (APIS[key].advertised_min, APIS[key].advertised_max) for key in SERVED if key < FIRST_OWN_KEY
 }
-"""API key to the versions that ApiVersions tells of; one that is not stable is served and not told."""
+"""API key to the versions that ApiVersions tells of; not those that are not stable, or our own."""
 
 
 def dispatch(

@@ -2,8 +2,9 @@
 
 A replica is in the ISR while it has all that is committed. Who leaves it while too few are left still has all
 that was committed then: it stays eligible (ELR) until enough are in sync again, and may lead if nobody of the
-ISR can. Whoever stopped uncleanly may have lost its tail, and is neither. Where nobody is left in either, the
-last that led may lead again, for nobody can have more than it had; any other only where
+ISR can. Whoever stopped uncleanly may have lost its tail, and is neither; of those that could have led before
+it stays known that they could. Where nobody is left in either, these are asked how far their logs reach, and
+whoever has most leads (`with_recovered_leader`). Any other leads only where
 `unclean.leader.election.enable` says so, or somebody asks for it. Both may cost records, and both mark the
 partition as recovering.
 """
@@ -103,6 +104,48 @@ def with_leader_wanted(partition: PartitionImage, circumstances: Circumstances) 
     return draft.settled()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class LogEnd:
+    """How far a replica's log reaches, as it says itself.
+
+    Of two logs the greater one has all that is committed in the other: who has a record of a newer epoch has
+    followed its leader, who had all that was committed before, and one epoch has one order of records.
+    """
+
+    last_epoch: int
+    """The leader epoch of its last record."""
+    end: int
+
+
+def needs_recovery(partition: PartitionImage) -> bool:
+    """Whether nobody may lead before those that were eligible have said what their unclean stops left."""
+    return (
+        partition.leader == NO_LEADER
+        and not partition.eligible_leaders
+        and bool(partition.last_known_eligible)
+        and len(partition.replicas) > 1
+    )
+
+
+def with_recovered_leader(
+    partition: PartitionImage, ends: Mapping[int, LogEnd], circumstances: Circumstances
+) -> PartitionImage | None:
+    """The partition led by the one, of those that said how far their logs reach, whose log reaches furthest.
+
+    None, unless all that were eligible last have said it and are alive: one of them may be the only one that
+    still has a record. Where the loss of records was accepted, those that are there are enough.
+    """
+    if not needs_recovery(partition):
+        return None
+    said = [one for one in partition.replicas if one in ends and circumstances.may_lead(one, partition)]
+    missing = [one for one in partition.last_known_eligible if one not in said]
+    if not said or (missing and not circumstances.unclean_allowed):
+        return None
+    draft = Draft(partition)
+    draft.lead_uncleanly(max(said, key=ends.__getitem__))
+    return draft.settled()
+
+
 def with_enough_in_sync(partition: PartitionImage, circumstances: Circumstances) -> PartitionImage | None:
     """The partition when it needs fewer in sync than before: if it has enough, nobody else is eligible."""
     draft = Draft(partition)
@@ -118,7 +161,6 @@ def with_preferred_leader(partition: PartitionImage, circumstances: Circumstance
     draft = Draft(partition)
     if first in partition.isr:
         draft.leader = first
-        draft.last_known_leaders = ()
     elif not partition.isr and first in partition.eligible_leaders:
         draft.lead_by_eligible(first, circumstances)
     return draft.settled()
@@ -183,7 +225,7 @@ class Draft:
         "directories",
         "eligible_leaders",
         "isr",
-        "last_known_leaders",
+        "last_known_eligible",
         "leader",
         "recovering",
         "removing",
@@ -200,7 +242,7 @@ class Draft:
         self.adding: tuple[int, ...] = before.adding
         self.recovering: bool = before.recovering
         self.eligible_leaders: tuple[int, ...] = before.eligible_leaders
-        self.last_known_leaders: tuple[int, ...] = before.last_known_leaders
+        self.last_known_eligible: tuple[int, ...] = before.last_known_eligible
 
     def directory_of(self, broker: int) -> Uuid:
         """The directory in which one of its replicas lies, as far as it is known."""
@@ -210,19 +252,22 @@ class Draft:
     def set_isr(
         self, isr: tuple[int, ...], circumstances: Circumstances, unclean: Collection[int] = NOBODY
     ) -> None:
-        """Give it another ISR, and with it who is eligible, and who led last if nobody is in sync."""
-        if isr:
-            self.last_known_leaders = ()
-        elif self.leader != _NONE:
-            self.last_known_leaders = (self.leader,)
+        """Give it another ISR, and with it who is eligible, and who was before it stopped uncleanly."""
         if len(isr) >= least_in_sync(self, circumstances):
-            self.eligible_leaders = ()
+            self.eligible_leaders = self.last_known_eligible = ()
         else:
-            # While too few are in sync nothing more is committed: whoever leaves then has all of it.
+            # While too few are in sync nothing more is committed: whoever leaves then has all of it, but for
+            # what its disk may have lost.
             known = (*self.eligible_leaders, *self.isr)
             self.eligible_leaders = tuple(
                 [one for one in self.replicas if one in known and one not in isr and one not in unclean]
             )
+            if unclean or self.last_known_eligible:
+                doubted = [one for one in known if one in unclean]
+                doubted.extend(self.last_known_eligible)
+                self.last_known_eligible = tuple(
+                    [one for one in self.replicas if one in doubted and one not in isr]
+                )
         self.isr = isr
 
     def complete(self, circumstances: Circumstances) -> None:
@@ -246,7 +291,6 @@ class Draft:
         for one in self.replicas:
             if one in isr and circumstances.may_lead(one, self):
                 self.leader = one
-                self.last_known_leaders = ()
                 return
         if isr:
             # Those in sync are all on their way out. One that leads does so until it is taken out of here;
@@ -265,29 +309,34 @@ class Draft:
         # It has all that was committed. It alone is known to be in sync with itself; where that is enough, it
         # goes on committing, and what it commits then the others do not have.
         enough = least_in_sync(self, circumstances) == 1
-        self.eligible_leaders = () if enough else tuple(each for each in self.eligible_leaders if each != one)
+        if enough:
+            self.eligible_leaders = self.last_known_eligible = ()
+        else:
+            self.eligible_leaders = tuple(each for each in self.eligible_leaders if each != one)
         self.leader = one
         self.isr = (one,)
-        self.last_known_leaders = ()
 
     def _elect_uncleanly(self, circumstances: Circumstances) -> None:
         self.leader = _NONE
         chosen = self._unclean_leader(circumstances)
         if chosen is not None:
-            self.leader = chosen
-            self.isr = (chosen,)
-            self.eligible_leaders = ()
-            self.last_known_leaders = ()
-            self.recovering = True
+            self.lead_uncleanly(chosen)
+
+    def lead_uncleanly(self, one: int) -> None:
+        """Let one lead that may lack records; what others have beyond it is given up."""
+        self.leader = one
+        self.isr = (one,)
+        self.eligible_leaders = self.last_known_eligible = ()
+        self.recovering = True
 
     def _unclean_leader(self, circumstances: Circumstances) -> int | None:
-        if not self.eligible_leaders and len(self.last_known_leaders) == 1:
-            last = self.last_known_leaders[0]
-            if last in self.replicas and circumstances.may_lead(last, self):
-                return last
+        known = self.last_known_eligible
+        if len(self.replicas) == 1 and not self.eligible_leaders and known == self.replicas:
+            # Whatever it has lost, nobody else can have it.
+            return known[0] if circumstances.may_lead(known[0], self) else None
         if circumstances.unclean_allowed:
-            for one in self.replicas:
-                if circumstances.may_lead(one, self):
+            for one in (*known, *self.replicas):
+                if one in self.replicas and circumstances.may_lead(one, self):
                     return one
         return None
 
@@ -314,14 +363,14 @@ class Draft:
             self.adding,
             self.recovering,
             self.eligible_leaders,
-            self.last_known_leaders,
+            self.last_known_eligible,
         )
 
     def _same_as(self, before: PartitionImage) -> bool:
         return (
             self.isr == before.isr
             and self.eligible_leaders == before.eligible_leaders
-            and self.last_known_leaders == before.last_known_leaders
+            and self.last_known_eligible == before.last_known_eligible
             and self.recovering == before.recovering
             and self.directories == before.directories
             and self.adding == before.adding

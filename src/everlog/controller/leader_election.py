@@ -1,12 +1,14 @@
 """Leaders that somebody asks for: the preferred ones, or any at the price of records (KIP-460)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain
 
 from everlog.controller.decisions import Decision, Refusal, Standing
-from everlog.controller.elections import with_leader_wanted, with_preferred_leader
-from everlog.controller.partition_changes import CHANGES_PER_REQUEST, Rules, change_record
+from everlog.controller.elections import with_leader_wanted, with_preferred_leader, with_recovered_leader
+from everlog.controller.leader_recovery import Ends, Said, valid
+from everlog.controller.partition_changes import CHANGES_PER_REQUEST, PartitionRef, Rules, change_record
 from everlog.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 from everlog.model.errors import ErrorCode
 from everlog.wire.message import Message
@@ -31,6 +33,8 @@ class ElectLeaders:
     type: ElectionType
     partitions: tuple[tuple[str, int], ...] | None
     limit: int = CHANGES_PER_REQUEST
+    ends: Ends = field(default_factory=dict[PartitionRef, Mapping[int, Said]])
+    """What is known of logs of partitions whose eligible replicas all stopped uncleanly."""
 
     def decide(self, standing: Standing) -> Decision[dict[tuple[str, int], Refusal | None]]:
         """Decide on each partition alone; what is above `limit` is left for another request."""
@@ -58,7 +62,9 @@ class ElectLeaders:
                     f"one request elects {self.limit} leaders at most, expected the rest in another",
                 )
                 continue
-            after = self._elected(before, rules, name)
+            after = self._elected(
+                before, rules, name, self.ends.get(PartitionRef(topic.id, number), {}), image
+            )
             if after is None:
                 reply[name, number] = self._unavailable(name, number, before)
                 continue
@@ -71,10 +77,19 @@ class ElectLeaders:
             return partition.leader == partition.replicas[0]
         return partition.leader != NO_LEADER
 
-    def _elected(self, partition: PartitionImage, rules: Rules, name: str) -> PartitionImage | None:
+    def _elected(
+        self,
+        partition: PartitionImage,
+        rules: Rules,
+        name: str,
+        said: Mapping[int, Said],
+        image: ClusterImage,
+    ) -> PartitionImage | None:
         if self.type is ElectionType.PREFERRED:
             return with_preferred_leader(partition, rules.of(name))
-        return with_leader_wanted(partition, rules.unclean(name))
+        circumstances = rules.unclean(name)
+        most = with_recovered_leader(partition, valid(image, said), circumstances)
+        return most or with_leader_wanted(partition, circumstances)
 
     def _unavailable(self, name: str, number: int, partition: PartitionImage) -> Refusal:
         if self.type is ElectionType.PREFERRED:

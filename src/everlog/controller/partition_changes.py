@@ -60,8 +60,8 @@ def change_record(
         record.directories = list(after.directories)
     if after.eligible_leaders != before.eligible_leaders:
         record.eligible_leader_replicas = list(after.eligible_leaders)
-    if after.last_known_leaders != before.last_known_leaders:
-        record.last_known_elr = list(after.last_known_leaders)
+    if after.last_known_eligible != before.last_known_eligible:
+        record.last_known_elr = list(after.last_known_eligible)
     return record
 
 

@@ -186,7 +186,7 @@ class Delta:
                 adding=tuple(record.adding_replicas),
                 recovering=record.leader_recovery_state == 1,
                 eligible_leaders=tuple(record.eligible_leader_replicas or ()),
-                last_known_leaders=tuple(record.last_known_elr or ()),
+                last_known_eligible=tuple(record.last_known_elr or ()),
             )
         )
         self._partition_count += 1
@@ -359,7 +359,7 @@ def changed(partition: PartitionImage, record: PartitionChangeRecord) -> Partiti
             partition.recovering if record.leader_recovery_state == -1 else record.leader_recovery_state == 1
         ),
         eligible_leaders=_else(record.eligible_leader_replicas, partition.eligible_leaders),
-        last_known_leaders=_else(record.last_known_elr, partition.last_known_leaders),
+        last_known_eligible=_else(record.last_known_elr, partition.last_known_eligible),
     )
 
 

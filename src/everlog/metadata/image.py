@@ -123,7 +123,8 @@ class PartitionImage:
     adding: tuple[int, ...] = ()
     recovering: bool = False
     eligible_leaders: tuple[int, ...] = ()
-    last_known_leaders: tuple[int, ...] = ()
+    last_known_eligible: tuple[int, ...] = ()
+    """Those that would be in sync or eligible, had they not stopped uncleanly: they may have lost records."""
 
     def directory_of(self, broker: int) -> Uuid:
         """The directory in which one of its replicas lies, as far as it is known."""

@@ -114,5 +114,5 @@ def _partition(topic: TopicImage, number: int, partition: PartitionImage) -> Par
         partition_epoch=partition.partition_epoch,
         directories=list(partition.directories),
         eligible_leader_replicas=list(partition.eligible_leaders) or None,
-        last_known_elr=list(partition.last_known_leaders) or None,
+        last_known_elr=list(partition.last_known_eligible) or None,
     )

@@ -251,6 +251,8 @@ class Node:
             done(error)
 
     def _image_changed(self, image: ClusterImage, changes: Changes) -> None:
+        if self.desk is not None and changes.brokers:
+            self.desk.brokers_changed()
         if self._broker is not None:
             self._broker.image_changed(image, changes)
             if any(broker.in_controlled_shutdown for broker in image.brokers.values()):

@@ -138,5 +138,7 @@ class ImageGhosts:
             assert now.leader_epoch > before.leader_epoch, f"{what}: another leader in the same epoch"
             if now.partition_epoch > before.partition_epoch + 1:
                 return  # What was between the two came with others, and nobody has shown it.
-            clean = {*before.isr, *before.eligible_leaders, *before.last_known_leaders}
+            if before.last_known_eligible and not before.eligible_leaders and before.leader < 0:
+                return  # Whoever has most may lead then; that it has everything, ghosts of partitions check.
+            clean = {*before.isr, *before.eligible_leaders}
             assert now.leader in clean, f"{what}: it was not in sync before: {before}"

@@ -97,6 +97,7 @@ class ApiKey(IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
     UNREGISTER_CONTROLLER = 94
+    GET_REPLICA_LOG_INFO = 10093
 
 
 # Key, name, module, first and last version, first flexible one, last is unstable, listeners.
@@ -189,4 +190,5 @@ TABLE: tuple[tuple[int, str, str, int, int, int, bool, str], ...] = (
     (91, "AlterShareGroupOffsets", "alter_share_group_offsets", 0, 0, 0, False, "b"),
     (92, "DeleteShareGroupOffsets", "delete_share_group_offsets", 0, 0, 0, False, "b"),
     (94, "UnregisterController", "unregister_controller", 0, 0, 0, False, "bc"),
+    (10093, "GetReplicaLogInfo", "get_replica_log_info", 0, 0, 0, False, "b"),
 )

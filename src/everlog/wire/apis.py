@@ -53,6 +53,9 @@ class Api(NamedTuple):
         return version >= self.flexible_from and self.key != ApiKey.API_VERSIONS
 
 
+FIRST_OWN_KEY: Final = 10_000
+"""From here on keys are not Kafka's: what nodes of this kind ask each other, and tell nobody of."""
+
 APIS: Final[dict[int, Api]] = {
     key: Api(ApiKey(key), name, module, first, last, flexible, unstable, "b" in listeners, "c" in listeners)
     for key, name, module, first, last, flexible, unstable, listeners in TABLE

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 from everlog.controller.elections import (
     Circumstances,
+    LogEnd,
     least_in_sync,
+    needs_recovery,
     with_isr,
     with_leader_wanted,
     with_preferred_leader,
+    with_recovered_leader,
     with_replicas,
     without,
 )
@@ -132,13 +135,71 @@ def test_no_more_need_to_be_in_sync_than_hold_the_partition_and_those_being_adde
     assert least_in_sync(replace(PARTITION, adding=(2, 3)), alive(least=2)) == 1
 
 
-def test_the_last_leader_is_not_taken_while_somebody_is_eligible() -> None:
-    nobody = replace(PARTITION, isr=(), leader=int(NO_LEADER), eligible_leaders=(1,), last_known_leaders=(2,))
+def test_nobody_who_stopped_uncleanly_leads_while_somebody_is_eligible() -> None:
+    nobody = replace(
+        PARTITION, isr=(), leader=int(NO_LEADER), eligible_leaders=(1,), last_known_eligible=(2,)
+    )
 
+    assert not needs_recovery(nobody)
     assert with_leader_wanted(nobody, alive(2, 3)) is None
-    found = with_leader_wanted(replace(nobody, eligible_leaders=()), alive(2, 3))
+    assert with_recovered_leader(nobody, {2: LogEnd(7, 100)}, alive(2, 3)) is None
+
+
+def test_who_could_lead_is_remembered_over_its_unclean_stop_until_more_is_committed() -> None:
+    found: PartitionImage | None = PARTITION
+    for gone in (1, 2, 3):
+        assert found is not None
+        found = without(found, (), alive(1, 2, 3), unclean=(gone,))
+    assert found is not None
+    assert (found.leader, found.isr, found.eligible_leaders) == (NO_LEADER, (), ())
+    assert found.last_known_eligible == (2, 3), "1 stopped while enough were left to commit more without it"
+    assert needs_recovery(found)
+
+    again = with_isr(replace(found, leader=2, isr=(2,)), (1, 2), alive(1, 2, 3))
+    assert again is not None
+    assert again.last_known_eligible == ()
+
+
+def test_of_those_that_all_stopped_uncleanly_the_one_leads_whose_log_reaches_furthest() -> None:
+    nobody = replace(PARTITION, isr=(), leader=int(NO_LEADER), last_known_eligible=(1, 2))
+    assert with_leader_wanted(nobody, alive(1, 2, 3)) is None, "nobody knows who has most"
+
+    ends = {1: LogEnd(6, 200), 2: LogEnd(7, 100)}
+    found = with_recovered_leader(nobody, ends, alive(1, 2))
     assert found is not None
     assert (found.leader, found.isr, found.recovering) == (2, (2,), True)
+    assert (found.last_known_eligible, found.leader_epoch) == ((), 8)
+
+    longer = with_recovered_leader(nobody, {**ends, 1: LogEnd(7, 101)}, alive(1, 2))
+    assert longer is not None
+    assert longer.leader == 1
+
+    stranger = with_recovered_leader(nobody, {**ends, 3: LogEnd(7, 101)}, alive(1, 2, 3))
+    assert stranger is not None
+    assert stranger.leader == 3, "whoever has most, it has all that the others have"
+
+
+def test_nobody_leads_before_all_have_answered_that_may_have_the_only_copy() -> None:
+    nobody = replace(PARTITION, isr=(), leader=int(NO_LEADER), last_known_eligible=(1, 2))
+    one = {1: LogEnd(7, 100), 3: LogEnd(7, 90)}
+
+    assert with_recovered_leader(nobody, one, alive(1, 2, 3)) is None
+    assert with_recovered_leader(nobody, {**one, 2: LogEnd(7, 200)}, alive(1, 3)) is None, "2 is not alive"
+    forced = with_recovered_leader(nobody, one, alive(1, 3, unclean=True))
+    assert forced is not None
+    assert forced.leader == 1
+
+
+def test_the_only_replica_leads_again_at_once() -> None:
+    alone = PartitionImage((1,), (1,), 1, LeaderEpoch(7), 20, ())
+    gone = without(alone, (), alive(1), unclean=(1,))
+    assert gone is not None
+    assert (gone.leader, gone.last_known_eligible) == (NO_LEADER, (1,))
+
+    back = with_leader_wanted(gone, alive(1))
+
+    assert back is not None
+    assert (back.leader, back.isr) == (1, (1,))
 
 
 def test_who_held_the_partition_and_holds_it_no_more_costs_a_leader_epoch() -> None:

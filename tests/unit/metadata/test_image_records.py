@@ -40,7 +40,7 @@ def partitions(draw: st.DrawFn) -> PartitionImage:
         adding=draw(NODES),
         recovering=draw(st.booleans()),
         eligible_leaders=draw(NODES),
-        last_known_leaders=draw(NODES),
+        last_known_eligible=draw(NODES),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from everlog.broker.desk import dispatch
+from everlog.broker.desk.recovery import RecoveryErrand
 from everlog.broker.direct_exchange import DirectExchange
 from everlog.broker.exchange import Exchange
 from everlog.broker.session import Session
@@ -12,6 +13,7 @@ from everlog.controller import Controller
 from everlog.controller.balance import Balancer
 from everlog.controller.fencing import fence
 from everlog.controller.heartbeats import Heartbeats
+from everlog.controller.leader_recovery import Ends
 from everlog.metadata.image import BrokerImage, ClusterImage
 from everlog.model.errors import Refused, StorageError
 from everlog.model.ids import BrokerId, Instant
@@ -56,6 +58,7 @@ class Desk:
         self.advertised: Mapping[int, tuple[int, int]] = dispatch.ADVERTISED
         self.heartbeats = Heartbeats(settings[keys.BROKER_SESSION_TIMEOUT_MS])
         self._balancer = Balancer(controller, settings)
+        self._recovery = RecoveryErrand(controller, peers, settings.inter_broker_listener, clock, alarm)
         self._peers = peers
         self._beats: dict[Session, tuple[BrokerId, int]] = {}
         """The connections that brokers beat on, with the broker's number and epoch."""
@@ -65,6 +68,11 @@ class Desk:
     def image(self) -> ClusterImage:
         """The cluster as it is committed."""
         return self.controller.image
+
+    @property
+    def recovered_ends(self) -> Ends:
+        """How far logs reach of partitions whose eligible replicas all stopped uncleanly, as far as known."""
+        return self._recovery.ends
 
     def dispatch(self, api_key: int, exchange: Exchange, frame: memoryview, after_client_id: int) -> None:
         """Hand one request to its handler; ProtocolError if it cannot be read or is not served."""
@@ -76,6 +84,11 @@ class Desk:
         dispatch.handler(request.KEY)(self, request, exchange)
 
     # --- brokers that come and go
+
+    def brokers_changed(self) -> None:
+        """Somebody has come or gone, which may tell who is to lead what nobody leads."""
+        if self.controller.is_active:
+            self.alarm.ring_by(self.clock.now())
 
     def heard(self, broker: BrokerId, epoch: int, exchange: Exchange) -> None:
         """A broker beats on the connection of this exchange."""
@@ -99,6 +112,7 @@ class Desk:
             _log.warning("broker %d was not heard of for too long and is fenced", broker)
             self._fence(broker, epoch)
         self._balancer.tick(now)
+        self._recovery.tick(now)
         self._ring()
 
     def _activated(self) -> None:
@@ -107,6 +121,7 @@ class Desk:
         others = [broker for broker in self.image.brokers.values() if broker.id != self.node_id]
         self.heartbeats.begin(others, now)
         self._balancer.begin(now)
+        self._recovery.begin()
         self._ring()
         for broker in others:
             if not broker.fenced:

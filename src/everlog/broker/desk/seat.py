@@ -5,6 +5,7 @@ from typing import Protocol
 from everlog.broker.exchange import Exchange
 from everlog.controller.fencing import Decider
 from everlog.controller.heartbeats import Heartbeats
+from everlog.controller.leader_recovery import Ends
 from everlog.metadata.image import ClusterImage
 from everlog.model.ids import BrokerId
 from everlog.ports.clock import Clock
@@ -26,6 +27,11 @@ class Seat(Protocol):
     @property
     def image(self) -> ClusterImage:
         """The cluster as it is committed."""
+        ...
+
+    @property
+    def recovered_ends(self) -> Ends:
+        """How far logs reach of partitions whose eligible replicas all stopped uncleanly, as far as known."""
         ...
 
     @property

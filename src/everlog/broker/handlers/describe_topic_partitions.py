@@ -86,7 +86,7 @@ def _partition(
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.eligible_leaders),
-        last_known_elr=list(partition.last_known_leaders),
+        last_known_elr=list(partition.last_known_eligible),
         offline_replicas=view.offline(partition),
     )
 

@@ -174,6 +174,24 @@ OffsetForLeaderEpochResponse: response 23, versions 2-4, flexible 4+
             leader_epoch: int32 ignorable = -1
             end_offset: int64 = -1
 
+GetReplicaLogInfoRequest: request 10093, versions 0, flexible 0+, on broker
+    topic_partitions: [LogInfoTopic]?
+        topic_id: uuid ignorable
+        partitions: [int32]
+
+GetReplicaLogInfoResponse: response 10093, versions 0, flexible 0+
+    throttle_time_ms: int32
+    broker_epoch: int64
+    truncated: bool
+    topic_partition_log_info_list: [TopicPartitionLogInfo]
+        topic_id: uuid
+        partition_log_info: [PartitionLogInfo]
+            partition: int32
+            last_written_leader_epoch: int32
+            current_leader_epoch: int32
+            log_end_offset: int64
+            error_code: int16
+
 DeleteRecordsRequest: request 21, versions 0-2, flexible 2+, on broker
     topics: [DeleteRecordsTopic]
         name: string

@@ -6,6 +6,7 @@ from typing import TypeVar
 from everlog.broker.exchange import Exchange, Parts
 from everlog.controller.decisions import Command
 from everlog.controller.heartbeats import Heartbeats
+from everlog.controller.leader_recovery import Ends
 from everlog.metadata.features import SUPPORTED_FEATURES
 from everlog.metadata.image import ClusterImage
 from everlog.model.ids import BrokerId, Instant, Uuid
@@ -57,6 +58,7 @@ class SimulatedDesk:
         self.controller = self.machine.controller()
         self.heartbeats = Heartbeats(SESSION_MS)
         self.cluster_id = CLUSTER_ID
+        self.recovered_ends: Ends = {}
 
     @property
     def image(self) -> ClusterImage:

@@ -29,7 +29,8 @@ def handle(desk: Seat, request: ElectLeadersRequest, exchange: Exchange) -> None
         problem = f"the election type is {request.election_type}, expected 0 (preferred) or 1 (unclean)"
         exchange.answer(_refused(Refusal(ErrorCode.INVALID_REQUEST, problem), named, exchange.api_version))
         return
-    desk.controller.submit(ElectLeaders(ElectionType(request.election_type), named), done)
+    command = ElectLeaders(ElectionType(request.election_type), named, ends=desk.recovered_ends)
+    desk.controller.submit(command, done)
 
 
 def _named(request: ElectLeadersRequest) -> tuple[tuple[str, int], ...] | None:
