@@ -31,13 +31,13 @@ def reading(bootstrap: str, **options: Any) -> Consumer:
     return Consumer(bootstrap, auto_offset_reset="earliest", **options)
 
 
-def polled(consumer: Consumer, rows: int) -> Any:
+def polled(consumer: Consumer, rows: int, *, views: bool = False) -> Any:
     """The next rows as one table, at least so many."""
     batches: list[Any] = []
     deadline = time.monotonic() + PATIENCE_S
     while sum(batch.num_rows for batch in batches) < rows:
         assert time.monotonic() < deadline, f"fewer than {rows} rows came in {PATIENCE_S} s"
-        batches.append(consumer.poll_arrow(0.5))
+        batches.append(consumer.poll_arrow(0.5, views=views))
     return pa.Table.from_batches(batches)
 
 
@@ -109,20 +109,47 @@ def test_c1_what_was_polled_can_be_sent_on(bootstrap: str, new_topic: NewTopic) 
     assert read_log(bootstrap, target) == read_log(bootstrap, source)
 
 
-def test_c1_columns_are_pandas_polars_and_duckdb_frames(bootstrap: str, new_topic: NewTopic) -> None:
+@pytest.mark.parametrize("views", [False, True])
+def test_c1_columns_are_pandas_polars_and_duckdb_frames(
+    bootstrap: str, new_topic: NewTopic, views: bool
+) -> None:
     topic = new_topic()
     with Producer(bootstrap) as producer:
         frame = polars.DataFrame({"key": ["a", "b", "a"], "value": ["1", "2", "3"]})
         producer.send_arrow(topic, frame).result(PATIENCE_S)
     with reading(bootstrap) as consumer:
         consumer.assign([(topic, 0)])
-        table = polled(consumer, 3)
+        table = polled(consumer, 3, views=views)
 
+    assert table.to_pandas()["value"].to_list() == [b"1", b"2", b"3"]
+    assert polars.from_arrow(table)["value"].to_list() == [b"1", b"2", b"3"]
     assert table.to_pandas().groupby("key").size().to_dict() == {b"a": 2, b"b": 1}
     counted = polars.from_arrow(table).group_by("key").len().sort("key")
     assert counted.rows() == [(b"a", 2), (b"b", 1)]
     relation = duckdb.from_arrow(table)
     assert relation.aggregate("key, count(*)").order("key").fetchall() == [(b"a", 2), (b"b", 1)]
+    assert relation.select("value").fetchall() == [(b"1",), (b"2",), (b"3",)]
+
+
+def test_c1_views_stay_as_they_were_while_more_is_fetched(bootstrap: str, new_topic: NewTopic) -> None:
+    topic, rows = new_topic(), 400
+    sent = [b"%05d" % i * 4_000 for i in range(rows)]
+    with Producer(bootstrap) as producer:
+        producer.send_arrow(topic, pa.table({"value": pa.array(sent, pa.binary())})).result(PATIENCE_S)
+    with reading(bootstrap) as consumer:
+        consumer.assign([(topic, 0)])
+        found: list[bytes] = []
+        kept = consumer.poll_arrow(PATIENCE_S, views=True)
+        first = values(kept)
+        # Several times as much as is read ahead, into memory that is used again.
+        while len(first) + len(found) < rows:
+            batch = consumer.poll_arrow(PATIENCE_S, views=True)
+            assert batch.num_rows, "no more rows came"
+            found += values(batch)
+
+        assert consumer.position((topic, 0)) == rows
+    assert first + found == sent
+    assert values(kept) == first
 
 
 def test_c5_poll_and_poll_arrow_take_turns_at_the_same_position(bootstrap: str, new_topic: NewTopic) -> None:
@@ -237,7 +264,7 @@ def test_c1_the_asyncio_face_polls_columns_too(bootstrap: str, new_topic: NewTop
             found: list[bytes] = []
             async with asyncio.timeout(PATIENCE_S):
                 while len(found) < 100:
-                    found += values(await consumer.poll_arrow())
+                    found += values(await consumer.poll_arrow(views=len(found) > 0))
                 assert found == [b"%d" % i for i in range(100)]
                 assert await consumer.position((topic, 0)) == 100
                 assert (await consumer.poll_arrow(0.1)).num_rows == 0

@@ -109,7 +109,7 @@ void close_numbers(number_source *source)
 
 static PyMethodDef methods[] = {
     {"decode_columns", (PyCFunction)(void (*)(void))everlog_decode_columns, METH_FASTCALL,
-     "decode_columns(spans) -> the columns' buffers, or the number of the first span that is bad"},
+     "decode_columns(spans[, owners]) -> the columns' buffers, or the number of the first span that is bad"},
     {"encode_rows", (PyCFunction)(void (*)(void))everlog_encode_rows, METH_FASTCALL,
      "encode_rows(rows, key, value, headers, timestamps, now, order, first, stop, max_bytes, room)"
      " -> (section, next, base_timestamp, max_timestamp)"},

@@ -3,30 +3,31 @@ from everlog.records.column_buffers import BinarySource, HeaderSource, NumberSou
 
 _Binary = tuple[Buffer, Buffer, Buffer | None, int]
 
-def decode_columns(
-    spans: list[Span], /
-) -> (
-    tuple[
-        int,
-        Buffer,
-        Buffer,
-        Buffer | None,
-        int,
-        Buffer,
-        Buffer,
-        Buffer,
-        Buffer,
-        _Binary,
-        _Binary,
-        Buffer,
-        int,
-        _Binary,
-        _Binary,
-        bool,
-    ]
-    | int
-):
-    """Return the fields of Columns and whether all names are UTF-8, or the number of the first bad batch."""
+Found = tuple[
+    int,
+    Buffer,
+    Buffer,
+    Buffer | None,
+    int,
+    Buffer,
+    Buffer,
+    Buffer,
+    Buffer,
+    _Binary,
+    _Binary,
+    Buffer,
+    int,
+    _Binary,
+    _Binary,
+    bool,
+]
+"""The fields of Columns and whether all names are UTF-8."""
+
+def decode_columns(spans: list[Span], owners: list[tuple[Buffer, int]] = ..., /) -> Found | int:
+    """Return what was found, or the number of the first bad batch.
+
+    With owners, the buffer that each span lies in and its number, the offsets of the values are views.
+    """
 
 def encode_rows(
     rows: int,

@@ -38,6 +38,17 @@ class Binary(NamedTuple):
     null_count: int
 
 
+class Views(NamedTuple):
+    """A column of bytes that lie where they are: Arrow's layout of views."""
+
+    views: Buffer
+    """Of 16 bytes for each row: the size, then the bytes if they are 12 at most, else the first 4 of them,
+    the number of the buffer that they lie in, and where in it."""
+    buffers: tuple[Buffer, ...]
+    validity: Buffer | None
+    null_count: int
+
+
 class Columns(NamedTuple):
     """The records of some batches, a buffer for each column."""
 

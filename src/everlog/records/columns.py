@@ -7,6 +7,7 @@ answers; what is wrong with a batch is always put into words by `reader`.
 
 from collections.abc import Sequence
 from struct import pack
+from typing import TYPE_CHECKING, cast
 
 from everlog.ports.files import Buffer
 from everlog.records import columns_plain
@@ -20,7 +21,11 @@ from everlog.records.column_buffers import (
     Routed,
     RowSource,
     Span,
+    Views,
 )
+
+if TYPE_CHECKING:
+    from everlog.records._columns import Found as _Found
 
 try:
     from everlog.records import _columns as _kernel
@@ -41,7 +46,34 @@ def decode_columns(spans: Sequence[Span]) -> Columns:
     """
     if _kernel is None:
         return columns_plain.decode_columns(spans)
-    found = _kernel.decode_columns(list(spans))
+    return _columns_of(spans, _kernel.decode_columns(list(spans)))
+
+
+def decode_with_views(spans: Sequence[Span]) -> tuple[Columns, Views]:
+    """As `decode_columns`, with values as views of what the spans lie in, which may not change from then on.
+
+    Go by the views: the column `value` is not one. OverflowError for a value that lies behind 2 GiB.
+    """
+    if _kernel is None:
+        return columns_plain.decode_with_views(spans)
+    numbers: dict[int, int] = {}
+    buffers: list[Buffer] = []
+    owners: list[tuple[Buffer, int]] = []
+    for span in spans:
+        lies_in = span.raw if span.section is None else span.section
+        # One for all batches of an answer: whoever works on the column goes by the buffer.
+        owner = cast(Buffer, lies_in.obj) if isinstance(lies_in, memoryview) else lies_in
+        number = numbers.setdefault(id(owner), len(buffers))
+        if number == len(buffers):
+            buffers.append(owner)
+        owners.append((owner, number))
+    columns = _columns_of(spans, _kernel.decode_columns(list(spans), owners))
+    views, _, validity, null_count = columns.value
+    return columns, Views(views, tuple(buffers), validity, null_count)
+
+
+def _columns_of(spans: Sequence[Span], found: "_Found | int") -> Columns:
+    """What the kernel returned, as columns; what it refused is refused in words."""
     if isinstance(found, int):
         columns_plain.decode_columns([spans[found]])
         raise AssertionError(f"the kernel refused batch {found} and the reference did not")

@@ -1,6 +1,6 @@
 /* Record batches to columns. The records of all batches are walked once; what they hold goes straight into buffers
- * that become Arrow's. Any bytes that reader.py refuses are refused here: as the number of the batch, for the
- * reference to say why.
+ * that become Arrow's. Values may stay where they are, and the column points at them: Arrow's layout of views. Any
+ * bytes that reader.py refuses are refused here: as the number of the batch, for the reference to say why.
  */
 
 #include "columns.h"
@@ -11,6 +11,9 @@
 #define LOG_APPEND_TIME 0x08
 #define SLACK 32 /* so that short fields may be copied in one go */
 #define LARGEST_COLUMN INT32_MAX
+#define VIEW_BYTES 16
+#define LARGEST_INLINE 12 /* what a view holds itself */
+#define PREFIX_BYTES 4
 
 /* A buffer that becomes a bytearray and may grow on the way. */
 typedef struct {
@@ -35,12 +38,14 @@ typedef struct {
     binary_column key, value, header_name, header_value;
     int64_t rows, headers;
     int names_are_text;
+    int has_views; /* value.offsets has the views, value.data nothing */
     PyThreadState *unlocked;
 } columns;
 
 typedef struct {
-    Py_buffer raw, section;
+    Py_buffer raw, section, owner;
     const uint8_t *at, *end;
+    int32_t owner_number; /* which of the buffers that views point into it lies in */
     int64_t base_offset, base_timestamp, max_timestamp, start, stop;
     int32_t leader_epoch, last_offset_delta, count, topic, partition;
     int append_time;
@@ -125,6 +130,32 @@ static inline int put_field(binary_column *column, int64_t slot, const uint8_t *
     return 1;
 }
 
+/* Have slot `slot` point at a field, or hold it if it is short; 0 if no view reaches so far. */
+static inline int put_view(binary_column *column, int64_t slot, const uint8_t *field, int64_t bytes, const span *from)
+{
+    uint8_t *view = column->offsets.data + slot * VIEW_BYTES;
+    memset(view, 0, VIEW_BYTES);
+    if (bytes < 0) {
+        column->validity.data[slot >> 3] &= (uint8_t)~(1u << (slot & 7));
+        column->nulls++;
+        return 1;
+    }
+    int32_t size = (int32_t)bytes;
+    memcpy(view, &size, 4);
+    if (bytes <= LARGEST_INLINE) {
+        memcpy(view + 4, field, (size_t)bytes);
+        return 1;
+    }
+    int64_t distance = field - (const uint8_t *)from->owner.buf;
+    if (distance > LARGEST_COLUMN)
+        return 0;
+    int32_t at = (int32_t)distance;
+    memcpy(view + 4, field, PREFIX_BYTES);
+    memcpy(view + 8, &from->owner_number, 4);
+    memcpy(view + 12, &at, 4);
+    return 1;
+}
+
 /* --- records */
 
 /* Walk the headers of a record, and take them in if `wanted`. */
@@ -197,8 +228,10 @@ static int read_span(const span *from, columns *out)
             out->timestamps_valid[row >> 3] &= (uint8_t)~(1u << (row & 7));
             out->untimed++;
         }
-        if (!put_field(&out->key, row, found.key, found.key_bytes, from->end, out) ||
-            !put_field(&out->value, row, found.value, found.value_bytes, from->end, out))
+        if (!put_field(&out->key, row, found.key, found.key_bytes, from->end, out))
+            return FAILED;
+        if (!(out->has_views ? put_view(&out->value, row, found.value, found.value_bytes, from)
+                             : put_field(&out->value, row, found.value, found.value_bytes, from->end, out)))
             return FAILED;
         out->lists[row + 1] = (int32_t)out->headers;
     }
@@ -277,8 +310,9 @@ static int begin_columns(columns *out, int64_t rows, int64_t bytes)
         return 0;
     memset(out->timestamps_valid, 0xFF, (size_t)(rows / 8 + 1));
     out->lists[0] = 0;
-    /* Values are nearly all there is; keys grow as they come. */
-    return begin_column(&out->key, rows, bytes / 16) && begin_column(&out->value, rows, bytes) &&
+    /* Values are nearly all there is; keys grow as they come. Four offsets take as much as a view. */
+    return begin_column(&out->key, rows, bytes / 16) &&
+           begin_column(&out->value, out->has_views ? 4 * rows : rows, out->has_views ? 0 : bytes) &&
            begin_column(&out->header_name, 0, 0) && begin_column(&out->header_value, 0, 0);
 }
 
@@ -287,9 +321,9 @@ static int cut(PyObject *owner, int64_t bytes)
     return PyByteArray_Resize(owner, bytes) == 0;
 }
 
-static PyObject *finished(binary_column *column, int64_t slots)
+static PyObject *finished(binary_column *column, int64_t slots, int is_views)
 {
-    if (!cut(column->offsets.owner, (slots + 1) * 4) || !cut(column->data.owner, column->data.used) ||
+    if (!cut(column->offsets.owner, is_views ? slots * VIEW_BYTES : (slots + 1) * 4) || !cut(column->data.owner, column->data.used) ||
         !cut(column->validity.owner, (slots + 7) / 8))
         return NULL;
     return Py_BuildValue("OOOL", column->offsets.owner, column->data.owner,
@@ -307,9 +341,9 @@ static PyObject *all_finished(columns *out)
     return Py_BuildValue("LOOOLOOOONNOLNNO", (long long)rows, out->offset, out->timestamp,
                          out->untimed ? out->timestamp_validity : Py_None, (long long)out->untimed,
                          out->timestamp_type, out->leader_epoch, out->topic, out->partition,
-                         finished(&out->key, rows), finished(&out->value, rows), out->list,
-                         (long long)out->headers, finished(&out->header_name, out->headers),
-                         finished(&out->header_value, out->headers), out->names_are_text ? Py_True : Py_False);
+                         finished(&out->key, rows, 0), finished(&out->value, rows, out->has_views), out->list,
+                         (long long)out->headers, finished(&out->header_name, out->headers, 0),
+                         finished(&out->header_value, out->headers, 0), out->names_are_text ? Py_True : Py_False);
 }
 
 static void drop_columns(columns *out)
@@ -326,9 +360,9 @@ static void drop_columns(columns *out)
         Py_XDECREF(numbers[at]);
 }
 
-static PyObject *decode(const span *spans, Py_ssize_t count)
+static PyObject *decode(const span *spans, Py_ssize_t count, int has_views)
 {
-    columns out = {0};
+    columns out = {.has_views = has_views};
     int64_t rows = 0, bytes = 0;
     int outcome = GOOD;
     Py_ssize_t at = 0;
@@ -357,25 +391,51 @@ static PyObject *decode(const span *spans, Py_ssize_t count)
     return result;
 }
 
+/* The buffer that views of a span point into, as (buffer, its number among them). */
+static int open_owner(PyObject *given, span *into)
+{
+    PyObject *owner;
+    if (!PyTuple_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "an owner should be a tuple");
+        return 0;
+    }
+    if (!PyArg_ParseTuple(given, "Oi", &owner, &into->owner_number) ||
+        PyObject_GetBuffer(owner, &into->owner, PyBUF_SIMPLE) < 0)
+        return 0;
+    const uint8_t *first = into->owner.buf;
+    if (into->at < first || into->end > first + into->owner.len) {
+        PyErr_SetString(PyExc_ValueError, "the records of a span do not lie in its owner");
+        return 0;
+    }
+    return 1;
+}
+
 PyObject *everlog_decode_columns(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
     (void)module;
-    if (nargs != 1 || !PyList_Check(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "decode_columns() takes a list of spans");
+    int has_views = nargs == 2;
+    if (nargs < 1 || nargs > 2 || !PyList_Check(args[0]) || (has_views && !PyList_Check(args[1]))) {
+        PyErr_SetString(PyExc_TypeError, "decode_columns() takes a list of spans, and for views one of owners");
         return NULL;
     }
     Py_ssize_t count = PyList_Size(args[0]), opened = 0;
+    if (has_views && PyList_Size(args[1]) != count) {
+        PyErr_SetString(PyExc_ValueError, "every span has an owner");
+        return NULL;
+    }
     span *spans = PyMem_Calloc(count ? (size_t)count : 1, sizeof(span));
     if (!spans)
         return PyErr_NoMemory();
     PyObject *result = NULL;
-    while (opened < count && open_span(PyList_GetItem(args[0], opened), &spans[opened]))
+    while (opened < count && open_span(PyList_GetItem(args[0], opened), &spans[opened]) &&
+           (!has_views || open_owner(PyList_GetItem(args[1], opened), &spans[opened])))
         opened++;
     if (opened == count)
-        result = decode(spans, count);
+        result = decode(spans, count, has_views);
     for (Py_ssize_t at = 0; at < count; at++) {
         PyBuffer_Release(&spans[at].raw);
         PyBuffer_Release(&spans[at].section);
+        PyBuffer_Release(&spans[at].owner);
     }
     PyMem_Free(spans);
     return result;

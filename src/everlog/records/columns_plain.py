@@ -20,6 +20,7 @@ from everlog.records.column_buffers import (
     Routed,
     RowSource,
     Span,
+    Views,
 )
 from everlog.records.murmur2 import partition_of_key
 from everlog.records.reader import Record, records_in
@@ -27,6 +28,8 @@ from everlog.records.reader import Record, records_in
 _SMALLEST_INT64 = -(1 << 63)
 _LARGEST_INT32 = (1 << 31) - 1
 _NARROW, _NARROW_PAIR, _WIDE, _WIDE_PAIR = Struct("=i"), Struct("=2i"), Struct("=q"), Struct("=2q")
+
+_VIEW, _SHORT_VIEW, _LARGEST_INLINE = Struct("=i4sii"), Struct("=i12s"), 12
 
 
 class _BinaryWriter:
@@ -100,6 +103,21 @@ def decode_columns(spans: Sequence[Span]) -> Columns:
         name.finished(),
         content.finished(),
     )
+
+
+def decode_with_views(spans: Sequence[Span]) -> tuple[Columns, Views]:
+    """As `columns.decode_with_views`; the reader makes objects of values, so the views are of a copy."""
+    columns = decode_columns(spans)
+    offsets, data, validity, null_count = columns.value
+    bounds = memoryview(offsets).cast("i")
+    views = bytearray()
+    for row, start in enumerate(bounds[:-1]):
+        value = bytes(data[start : bounds[row + 1]])
+        if len(value) <= _LARGEST_INLINE:
+            views += _SHORT_VIEW.pack(len(value), value)
+        else:
+            views += _VIEW.pack(len(value), value[:4], 0, start)
+    return columns, Views(views, (data,), validity, null_count)
 
 
 def _records_of(span: Span, batch: BatchView) -> Iterator[Record]:

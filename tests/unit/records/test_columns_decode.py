@@ -4,7 +4,9 @@ Every test runs over the plain version and, where it is built, over the compiled
 """
 
 from collections.abc import Callable, Sequence
+from struct import Struct
 from types import ModuleType
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from everlog.model.errors import CorruptDataError
 from everlog.records import columns, columns_plain
 from everlog.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, BatchView, batch_at
 from everlog.records.builder import NewRecord, build_batch
-from everlog.records.column_buffers import LARGEST_INT64, Binary, Columns, Span
+from everlog.records.column_buffers import LARGEST_INT64, Binary, Columns, Span, Views
 from everlog.records.columns import columns_are_compiled
 from everlog.records.compression import Codec, decompress
 from everlog.records.reader import Record, read_records
@@ -242,6 +244,62 @@ def test_nothing_to_decode_gives_no_rows(decode: Decode) -> None:
     found = decode([])
 
     assert (found.rows, found.header_count, bytes(found.key.offsets)) == (0, 0, bytes(4))
+
+
+def values_of(found: Views, rows: int) -> list[bytes | None]:
+    """What the views show."""
+    valid = bits(found.validity, rows)
+    assert found.null_count == valid.count(False)
+    assert len(found.views) == 16 * rows
+    values: list[bytes | None] = []
+    for row in range(rows):
+        view = bytes(found.views[16 * row : 16 * row + 16])
+        size, prefix, number, at = cast(tuple[int, bytes, int, int], Struct("=i4sii").unpack(view))
+        value = view[4 : 4 + size]
+        if size > 12:
+            value = bytes(found.buffers[number][at : at + size])
+            assert value[:4] == prefix
+        else:
+            assert view[4 + size :] == bytes(12 - size)
+        values.append(value if valid[row] else None)
+    return values
+
+
+@settings(max_examples=200, deadline=None)
+@given(raw=st.lists(batches, max_size=4), start=st.integers(0, 90), apart=st.booleans())
+@pytest.mark.parametrize("twin", [columns_plain, pytest.param(columns, marks=needs_kernel)])
+def test_views_show_the_values_that_columns_hold(
+    twin: ModuleType, raw: list[bytes], start: int, apart: bool
+) -> None:
+    answer, places, at = bytearray(b"".join(raw)), list[BatchView](), 0
+    for data in raw:
+        places.append(batch_at(data) if apart else batch_at(answer, at))
+        at += len(data)
+    spans = [a_span(view, view.base_offset + start) for view in places]
+    plain = columns_plain.decode_columns(spans)
+    found: tuple[Columns, Views] = twin.decode_with_views(spans)
+
+    assert found[0]._replace(value=plain.value) == plain
+    assert values_of(found[1], plain.rows) == fields(plain.value, plain.rows)
+
+
+@needs_kernel
+def test_batches_of_one_answer_share_a_buffer_of_views() -> None:
+    one = build_batch([NewRecord(None, b"v" * 50, (), NOON)])
+    answer = bytearray(one + one)
+    spans = [a_span(batch_at(answer, 0)), a_span(batch_at(answer, len(one))), a_span(batch_at(one))]
+    _, found = columns.decode_with_views(spans)
+
+    assert [buffer is known for buffer, known in zip(found.buffers, (answer, one), strict=True)] == [True] * 2
+    assert found.views[:8] == found.views[16:24] == found.views[32:40]
+
+
+@needs_kernel
+def test_what_is_damaged_is_refused_with_views_too() -> None:
+    damaged = build_batch([NewRecord(None, b"v" * 50, (), NOON)])
+    damaged[HEADER_BYTES] = 0x7E
+    with pytest.raises(CorruptDataError):
+        columns.decode_with_views([a_span(batch_at(damaged))])
 
 
 @needs_kernel

@@ -128,12 +128,16 @@ class Consumer:
                     return records
             return []
 
-    async def poll_arrow(self, timeout: float = 1.0) -> ArrowBatch:
+    async def poll_arrow(self, timeout: float = 1.0, *, views: bool = False) -> ArrowBatch:
         """The next records as a pyarrow.RecordBatch; without rows if none came within `timeout` seconds.
 
         Columns are the fields of ConsumerRecord: topic, partition, offset, timestamp, timestamp_type, key,
         value, headers and leader_epoch. Positions, commits, rebalances and errors are those of `poll`;
         `max_poll_records` and deserializers do not apply.
+
+        With `views` the column `value` is of type binary_view and points into what was fetched: values are
+        not copied, which is quicker where they are large. Polars, DuckDB and pandas read it. As long as one
+        row is kept, so is the whole answer of the broker that it came in.
 
         >>> table = await consumer.poll_arrow()
         >>> table.to_pandas().groupby("key").size()
@@ -148,12 +152,12 @@ class Consumer:
                 read = ColumnRead(left=portions)
                 try:
                     # On a thread: it takes as long as many turns of the loop.
-                    read = await asyncio.to_thread(read_columns, portions)
+                    read = await asyncio.to_thread(read_columns, portions, views=views)
                 finally:
                     feed.return_portions(read.left)
                 if (batch := self.take_in(read)) is not None:
                     return batch
-            return chunks_to_arrow(())
+            return chunks_to_arrow((), views=views)
 
     def take_in(self, read: ColumnRead) -> ArrowBatch | None:
         """Move positions behind what was read as columns; None if it has no rows."""

@@ -160,12 +160,16 @@ class Consumer:
                     self._inner.records_polled += len(records)
                     return records
 
-    def poll_arrow(self, timeout: float = 1.0) -> ArrowBatch:
+    def poll_arrow(self, timeout: float = 1.0, *, views: bool = False) -> ArrowBatch:
         """The next records as a pyarrow.RecordBatch; without rows if none came within `timeout` seconds.
 
         Columns are the fields of ConsumerRecord: topic, partition, offset, timestamp, timestamp_type, key,
         value, headers and leader_epoch. Positions, commits, rebalances and errors are those of `poll`;
         `max_poll_records` and deserializers do not apply.
+
+        With `views` the column `value` is of type binary_view and points into what was fetched: values are
+        not copied, which is quicker where they are large. Polars, DuckDB and pandas read it. As long as one
+        row is kept, so is the whole answer of the broker that it came in.
 
         >>> table = consumer.poll_arrow()
         >>> table.to_pandas().groupby("key").size()
@@ -178,12 +182,12 @@ class Consumer:
                 portions = self._feed.take_portions()
                 read = ColumnRead(left=portions)
                 try:
-                    read = read_columns(portions)
+                    read = read_columns(portions, views=views)
                 finally:
                     self._feed.return_portions(read.left)
                 if (batch := self._inner.take_in(read)) is not None:
                     return batch
-            return chunks_to_arrow(())
+            return chunks_to_arrow((), views=views)
 
     def take_chunks(self, timeout: float = 1.0, max_bytes: int = CHUNKS_BYTES) -> list[Chunk]:
         """The next records as whole batches, about `max_bytes` of them; positions move behind them.

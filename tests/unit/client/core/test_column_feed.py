@@ -66,6 +66,35 @@ def test_chunks_become_one_batch_of_the_schema() -> None:
     assert batch.column("headers").to_pylist() == [[]] * 6
 
 
+def test_values_may_be_views_of_what_was_fetched() -> None:
+    values = [None, b"", b"short", b"large" * 30]
+    batches = [
+        build_batch([NewRecord(None, value, (), NOON) for value in values], codec=codec, base_offset=base)
+        for base, codec in ((0, Codec.NONE), (4, Codec.GZIP))
+    ]
+    chunk = Chunk(PLACE, [batch_at(raw) for raw in batches], 1, None, 8, 8, 0)
+    portion = a_portion(chunk)
+    batch = read_columns([portion], views=True).batch
+    del chunk, portion
+
+    assert batch is not None
+    assert batch.schema.equals(record_schema(views=True))
+    batch.validate(full=True)
+    assert batch.column("value").type == pa.binary_view()
+    assert batch.column("value").to_pylist() == [*values[1:], *values]
+    assert batch.column("value").cast(pa.binary()).to_pylist() == [*values[1:], *values]
+    with pytest.raises(BufferError):  # What the columns point to cannot be used for another answer.
+        batches[0].append(0)
+
+
+def test_damage_ends_the_reading_of_views() -> None:
+    read = read_columns([a_portion(damage(a_chunk(2, 3), 1))], views=True)
+
+    assert read.batch is not None
+    assert read.batch.schema.equals(record_schema(views=True))
+    assert offsets(read.batch) == [0, 1]
+
+
 def test_an_end_is_kept() -> None:
     chunk = a_chunk(5, 5)
     limited = Chunk(PLACE, chunk.batches, 3, 7, 10, 10, 1)

@@ -14,8 +14,8 @@ from everlog.client.core.errors import Unsupported
 from everlog.model.errors import CorruptDataError
 from everlog.ports.files import Buffer
 from everlog.records.batch import HEADER_BYTES, BatchView
-from everlog.records.column_buffers import LARGEST_INT64, Binary, Columns, Span
-from everlog.records.columns import decode_columns
+from everlog.records.column_buffers import LARGEST_INT64, Binary, Columns, Span, Views
+from everlog.records.columns import decode_columns, decode_with_views
 from everlog.records.compression import DEFAULT_MAX_BYTES, Codec, decompress
 
 ArrowBatch = Any
@@ -39,8 +39,11 @@ def arrow_compute() -> Any:
 
 
 @cache
-def record_schema() -> Any:
-    """The schema of what `poll_arrow` returns: the fields of ConsumerRecord, under the same names."""
+def record_schema(views: bool = False) -> Any:
+    """The schema of what `poll_arrow` returns: the fields of ConsumerRecord, under the same names.
+
+    With `views`, values are of type binary_view.
+    """
     pa = load_arrow()
     header = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
     return pa.schema(
@@ -51,7 +54,7 @@ def record_schema() -> Any:
             pa.field("timestamp", pa.timestamp("ms", tz="UTC")),
             pa.field("timestamp_type", pa.int8(), nullable=False),
             pa.field("key", pa.binary()),
-            pa.field("value", pa.binary()),
+            pa.field("value", pa.binary_view() if views else pa.binary()),
             pa.field("headers", pa.list_(pa.field("item", header, nullable=False)), nullable=False),
             pa.field("leader_epoch", pa.int32(), nullable=False),
         ]
@@ -102,12 +105,12 @@ def damaged(chunk: Chunk, batch: BatchView, error: CorruptDataError) -> CorruptD
     return CorruptDataError(f"the batch of {chunk.place} at offset {batch.base_offset} is damaged: {error}")
 
 
-def chunks_to_arrow(chunks: Iterable[Chunk]) -> ArrowBatch:
+def chunks_to_arrow(chunks: Iterable[Chunk], *, views: bool = False) -> ArrowBatch:
     """Return the records of chunks as one pyarrow.RecordBatch of `record_schema`."""
-    return unpacked_to_arrow([unpack(chunk, LARGEST_INT64)[0] for chunk in chunks])
+    return unpacked_to_arrow([unpack(chunk, LARGEST_INT64)[0] for chunk in chunks], views=views)
 
 
-def unpacked_to_arrow(chunks: Sequence[Unpacked]) -> ArrowBatch:
+def unpacked_to_arrow(chunks: Sequence[Unpacked], *, views: bool = False) -> ArrowBatch:
     """As `chunks_to_arrow`, of chunks that are uncompressed already."""
     topics: dict[str, int] = {}
     spans: list[Span] = []
@@ -116,7 +119,9 @@ def unpacked_to_arrow(chunks: Sequence[Unpacked]) -> ArrowBatch:
         stop = LARGEST_INT64 if chunk.end is None else chunk.end
         for batch, section in zip(chunk.batches, sections, strict=True):
             spans.append(Span(batch.raw, section, chunk.start, stop, number, chunk.place.partition))
-    return _to_arrow(decode_columns(spans), list(topics))
+    if views:
+        return _to_arrow(*decode_with_views(spans), list(topics))
+    return _to_arrow(decode_columns(spans), None, list(topics))
 
 
 @cache
@@ -125,7 +130,7 @@ def _types() -> dict[str, Any]:
     return {field.name: field.type for field in record_schema()}
 
 
-def _to_arrow(columns: Columns, topics: list[str]) -> ArrowBatch:
+def _to_arrow(columns: Columns, values: Views | None, topics: list[str]) -> ArrowBatch:
     pa = load_arrow()
     types = _types()
     rows, count = columns.rows, columns.header_count
@@ -139,6 +144,12 @@ def _to_arrow(columns: Columns, topics: list[str]) -> ArrowBatch:
         bitmap = None if column.validity is None else buffer(column.validity)
         return made(kind, length, [bitmap, buffer(column.offsets), buffer(column.data)], column.null_count)
 
+    if values is None:
+        value = binary(types["value"], columns.value, rows)
+    else:
+        bitmap = None if values.validity is None else buffer(values.validity)
+        parts = [bitmap, buffer(values.views), *map(buffer, values.buffers)]
+        value = made(pa.binary_view(), rows, parts, values.null_count)
     pairs = made(
         types["headers"].value_type,
         count,
@@ -158,9 +169,9 @@ def _to_arrow(columns: Columns, topics: list[str]) -> ArrowBatch:
             numbers("timestamp", columns.timestamp, columns.timestamp_validity, columns.timestamp_nulls),
             numbers("timestamp_type", columns.timestamp_type),
             binary(types["key"], columns.key, rows),
-            binary(types["value"], columns.value, rows),
+            value,
             made(types["headers"], rows, [None, buffer(columns.header_lists)], 0, children=[pairs]),
             numbers("leader_epoch", columns.leader_epoch),
         ],
-        schema=record_schema(),
+        schema=record_schema(values is not None),
     )

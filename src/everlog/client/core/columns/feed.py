@@ -43,10 +43,13 @@ class ColumnRead:
                 state.handed_out(chunk.next_offset, chunk.leader_epoch)
 
 
-def read_columns(portions: Sequence[Portion], max_bytes: int = MAX_BYTES) -> ColumnRead:
+def read_columns(
+    portions: Sequence[Portion], max_bytes: int = MAX_BYTES, *, views: bool = False
+) -> ColumnRead:
     """Read portions, about `max_bytes` of records, and return the columns with what is left.
 
-    What is damaged ends the reading; it is an error only if nothing comes before it.
+    With `views` the values stay where they are, and the columns keep them alive. What is damaged ends the
+    reading; it is an error only if nothing comes before it.
     """
     read = ColumnRead()
     unpacked: list[Unpacked] = []
@@ -67,13 +70,13 @@ def read_columns(portions: Sequence[Portion], max_bytes: int = MAX_BYTES) -> Col
     if read.error is not None:
         return read
     try:
-        read.batch = unpacked_to_arrow(unpacked)
+        read.batch = unpacked_to_arrow(unpacked, views=views)
     except CorruptDataError:
-        return _read_up_to_damage(portions, unpacked)
+        return _read_up_to_damage(portions, unpacked, views)
     return read
 
 
-def _read_up_to_damage(portions: Sequence[Portion], unpacked: Sequence[Unpacked]) -> ColumnRead:
+def _read_up_to_damage(portions: Sequence[Portion], unpacked: Sequence[Unpacked], views: bool) -> ColumnRead:
     """As `read_columns`, where some batch of what is unpacked cannot be read."""
     for at, (chunk, sections, _) in enumerate(unpacked):
         for number, (batch, section) in enumerate(zip(chunk.batches, sections, strict=True)):
@@ -92,5 +95,5 @@ def _read_up_to_damage(portions: Sequence[Portion], unpacked: Sequence[Unpacked]
                     good.append(Unpacked(chunk.part(0, number), sections[:number], 0))
                     used.append(portions[at]._replace(chunk=chunk.part(0, number)))
                 rest = portions[at]._replace(chunk=portions[at].chunk.rest(batch.base_offset))
-                return ColumnRead(unpacked_to_arrow(good), used, [rest, *portions[at + 1 :]])
+                return ColumnRead(unpacked_to_arrow(good, views=views), used, [rest, *portions[at + 1 :]])
     raise AssertionError("batches cannot be read together and can one by one")
