@@ -50,7 +50,8 @@ class Lifecycle:
     ) -> None:
         self._settings = settings
         self._cluster_id = cluster_id
-        self._incarnation = incarnation
+        self.incarnation = incarnation
+        """Which life it is, for the controller to tell it from others of the same broker."""
         self._directories = list(directories)
         self._previous_epoch = previous_epoch
         self._channel = channel
@@ -80,7 +81,7 @@ class Lifecycle:
         request = registration.BrokerRegistrationRequest(
             broker_id=self._settings.node_id,
             cluster_id=self._cluster_id,
-            incarnation_id=self._incarnation,
+            incarnation_id=self.incarnation,
             listeners=[
                 registration.Listener(
                     name=one.name, host=one.host, port=one.port, security_protocol=one.protocol

@@ -1,13 +1,14 @@
 """What must hold of a cluster after every step of any node: the quorum, its decisions, and the partitions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from everlog.metadata.image import PartitionImage
 from everlog.sim.cluster_plan import Mark
 from everlog.sim.history import Recorder
 from everlog.sim.partition_ghosts import PartitionGhosts
-from everlog.sim.quorum_ghosts import ImageGhosts, QuorumGhosts
+from everlog.sim.quorum_ghosts import ImageGhosts, Place, QuorumGhosts
 
 if TYPE_CHECKING:
     from everlog.sim.machine import Machine
@@ -18,10 +19,17 @@ LEAST_IN_SYNC = 2
 class ClusterGhosts:
     """Looks at nodes, and answers what the world asks about them."""
 
-    def __init__(self, machines: "list[Machine]", recorder: Recorder, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        machines: "list[Machine]",
+        recorder: Recorder,
+        ids: Mapping[str, bytes],
+        say: Callable[[str], None],
+    ) -> None:
+        """`ids` are those of topics, by what the history calls them."""
         self._machines = machines
         self._say = say
-        self.partitions = PartitionGhosts(recorder, self._counts)
+        self.partitions = PartitionGhosts(recorder, ids, self._counts)
         self.quorum = QuorumGhosts()
         self.images = ImageGhosts(self, LEAST_IN_SYNC)
 
@@ -31,11 +39,13 @@ class ClusterGhosts:
         """A node begins a life."""
         self.quorum.began(machine.node_id)
         self.partitions.began(machine.node_id)
+        assert machine.node is not None
+        self.images.began(machine.node_id, machine.node.lifecycle.incarnation)
 
     def stopped(self, machine: "Machine", *, clean: bool) -> None:
         """A node ends its life."""
-        if not clean:
-            self.images.unclean.add(machine.node_id)
+        if not clean and machine.node is not None:
+            self.images.stopped_uncleanly(machine.node_id, machine.node.lifecycle.incarnation)
 
     def step(self, machine: "Machine") -> None:
         """Look at a node; AssertionError names what does not hold."""
@@ -51,23 +61,19 @@ class ClusterGhosts:
         if self.images.newest is not before:
             for change in self.images.changes:
                 self._say(change)
+        self.partitions.check_given_up()
 
-    def has_all(self, node_id: int, name: str) -> bool:
+    def has_all(self, node_id: int, place: Place) -> bool:
         """Whether a node has all that is committed of a partition, or cannot be asked."""
         machine = self._machines[node_id - 1]
         if machine.node is None or not machine.serving:
             return True
-        return self.partitions.end_of(machine, name) is None or self.partitions.has_all(machine, name)
+        return self.partitions.end_of(machine, place) is None or self.partitions.has_all(machine, place)
 
-    def _counts(self, node_id: int, name: str) -> bool:
+    def _counts(self, node_id: int, place: Place) -> bool:
         """Whether a node may lead a partition, as the newest image has it."""
-        image = self.images.newest
-        topic, _, number = name.rpartition("-")
-        known = None if image is None else image.topics.get(topic)
-        if known is None or int(number) >= len(known.partitions):
-            return False
-        partition = known.partitions[int(number)]
-        return node_id in partition.isr or node_id in partition.eligible_leaders
+        partition = self.images.seen.get(place)
+        return partition is not None and (node_id in partition.isr or node_id in partition.eligible_leaders)
 
     # What the world asks.
 
@@ -105,49 +111,58 @@ class ClusterGhosts:
         struck = {machine.node_id for machine in machines}
         return all(
             any(
-                self._holds(member, name)
+                self._holds(member, place)
                 for member in partition.isr
-                if member not in struck and not self._is_proposed_out(member, name)
+                if member not in struck and not self._is_proposed_out(member, place)
             )
-            for name, partition in self._partitions()
+            for place, partition in self.images.seen.items()
         )
 
-    def _is_proposed_out(self, member: int, name: str) -> bool:
+    def _is_proposed_out(self, member: int, place: Place) -> bool:
         """Whether some leader wants a member out of the ISR, of which the controller may know already."""
-        topic, _, number = name.rpartition("-")
         for machine in self._machines:
             if machine.node is None or not machine.serving:
                 continue
-            replica = machine.node.broker.replicas.get(topic, int(number))
+            replica = machine.node.broker.replicas.get(*place)
             leading = None if replica is None else replica.leading
             if leading is not None and leading.proposed is not None and member not in leading.proposed:
                 return True
         return False
 
-    def _holds(self, node_id: int, name: str) -> bool:
+    def _holds(self, node_id: int, place: Place) -> bool:
         machine = self._machines[node_id - 1]
-        return machine.node is not None and machine.serving and self.partitions.has_all(machine, name)
-
-    def _partitions(self) -> "list[tuple[str, PartitionImage]]":
-        image = self.images.newest
-        if image is None:
-            return []
-        return [
-            (f"{topic.name}-{index}", partition)
-            for topic in image.topics.values()
-            for index, partition in enumerate(topic.partitions)
-        ]
+        return machine.node is not None and machine.serving and self.partitions.has_all(machine, place)
 
     def converged(self) -> bool:
-        """Whether every node serves, every replica is in sync, and all of them end at the same offset."""
+        """Whether every node serves and knows the same cluster, in which nothing moves any more.
+
+        Every replica is in sync, and all of them end at the same offset.
+        """
         if not all(machine.serving for machine in self._machines):
             return False
-        return all(
+        if not all(
             partition.leader >= 0
+            and not partition.adding
+            and not partition.removing
             and len(partition.isr) == len(partition.replicas)
-            and all(self.partitions.is_even(self._machines[one - 1], name) for one in partition.replicas)
-            for name, partition in self._partitions()
-        )
+            and all(self.partitions.is_even(self._machines[one - 1], place) for one in partition.replicas)
+            for place, partition in self.images.seen.items()
+        ):
+            return False
+        images = [machine.node.keeper.image for machine in self._machines if machine.node is not None]
+        if len({image.end_offset for image in images}) > 1:
+            return False
+        # However each came by it: entry by entry, from a snapshot, or from its own disk.
+        for image in images[1:]:
+            different = [
+                f"{each.name}: {getattr(image, each.name)} and {getattr(images[0], each.name)}"
+                for each in fields(image)
+                # A snapshot does not say when features changed, only that they did before its end.
+                if each.name != "features_offset"
+                and getattr(image, each.name) != getattr(images[0], each.name)
+            ]
+            assert not different, f"two nodes know different clusters at the same offset: {different}"
+        return True
 
     def state(self) -> str:
         """How things stand, for a failure's message."""
@@ -155,14 +170,15 @@ class ClusterGhosts:
             f"{machine.name} {'serves' if machine.serving else 'down' if machine.node is None else 'starts'}"
             for machine in self._machines
         )
+        topics = {} if self.images.newest is None else self.images.newest.topics_by_id
         parts = "; ".join(
-            f"{name} leader {part.leader} epoch {part.leader_epoch} isr {part.isr} "
-            f"elr {part.eligible_leaders} "
-            f"ends {self._ends(name, part)}"
-            for name, part in self._partitions()
+            f"{topics[place[0]].name}-{place[1]} leader {part.leader} epoch {part.leader_epoch} "  # type: ignore[index]
+            f"replicas {part.replicas} isr {part.isr} elr {part.eligible_leaders} "
+            f"adding {part.adding} removing {part.removing} ends {self._ends(place, part)}"
+            for place, part in self.images.seen.items()
         )
         return f"{nodes}; {parts}"
 
-    def _ends(self, name: str, partition: PartitionImage) -> "dict[int, tuple[int, int] | None]":
+    def _ends(self, place: Place, partition: PartitionImage) -> "dict[int, tuple[int, int] | None]":
         """By replica, its high watermark and its end."""
-        return {one: self.partitions.ends_of(self._machines[one - 1], name) for one in partition.replicas}
+        return {one: self.partitions.ends_of(self._machines[one - 1], place) for one in partition.replicas}

@@ -12,6 +12,7 @@ from enum import StrEnum
 from everlog.sim.chance import SimRandom
 from everlog.sim.network import Weather
 from everlog.sim.plan import Crashes, Plan
+from everlog.sim.workloads.errands import Errand
 
 
 class Blow(StrEnum):
@@ -95,6 +96,8 @@ class ClusterPlan:
     """By how many millionths each node's clock is too fast."""
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of every node."""
+    errands: tuple[Errand, ...] = ()
+    """What is changed on purpose meanwhile."""
 
     @property
     def seed(self) -> int:
@@ -110,7 +113,8 @@ class ClusterPlan:
         strikes = ", ".join(map(str, self.strikes)) or "no strikes"
         absent = f" without {', '.join(sorted(self.clients.absent))}" if self.clients.absent else ""
         chosen = {key: value for key, value in self.settings.items() if key in _DRAWN}
-        return f"{self.nodes} nodes, {self.clients}{absent}; {chosen}; {strikes}"
+        errands = ", ".join(self.errands) or "no errands"
+        return f"{self.nodes} nodes, {self.clients}{absent}; {chosen}; {errands}; {strikes}"
 
 
 SESSION_MS = 2_000
@@ -130,8 +134,8 @@ _NETWORK = (
 _DISK = (Blow.WRITE_FAILS, Blow.SYNC_FAILS, Blow.DISK_FULL)
 
 
-def draw_cluster(seed: int) -> ClusterPlan:
-    """What a seed means."""
+def draw_cluster(seed: int, *, quiet: bool = False) -> ClusterPlan:
+    """What a seed means; what a quiet one means is the same without anything that is changed on purpose."""
     chance = SimRandom(seed).fork("cluster plan")
     crashes = chance.pick((Crashes.KILL, Crashes.KILL, Crashes.POWER_SYNCED, Crashes.POWER))
     load_ms = 2_000 + chance.below(3_000)
@@ -162,7 +166,8 @@ def draw_cluster(seed: int) -> ClusterPlan:
     )
     drifts = tuple(chance.below(2_001) - 1_000 for _ in range(nodes))
     plan = ClusterPlan(clients, nodes, _strikes(chance, load_ms, crashes), drifts, settings)
-    return _restless(plan) if seed % 4 == _RESTLESS else plan
+    plan = _restless(plan) if seed % 4 == _RESTLESS else plan
+    return plan if quiet else _busy(plan)
 
 
 _RESTLESS = 3
@@ -191,6 +196,41 @@ def _restless(plan: ClusterPlan) -> ClusterPlan:
         plan.clients, load_ms=load_ms, partitions=1, plain_appenders=2, slowness=chance.pick((1, 2))
     )
     return replace(plan, clients=clients, strikes=strikes, settings=settings)
+
+
+def _busy(plan: ClusterPlan) -> ClusterPlan:
+    """A plan with what is changed on purpose: in two runs of three, and not all of it in any."""
+    chance = SimRandom(plan.seed).fork("errands")
+    if chance.happens(33):
+        return plan
+    errands = tuple(errand for errand in Errand if chance.happens(30))
+    nodes = plan.nodes
+    if nodes == _FEWEST_NODES and {Errand.MOVE, Errand.EMPTY, Errand.VOTERS} & set(errands):
+        # There is nowhere else to go with three.
+        nodes += chance.below(2)
+    drifts = plan.drifts_ppm + tuple(chance.below(2_001) - 1_000 for _ in range(nodes - plan.nodes))
+    settings = dict(plan.settings)
+    if chance.happens(50):
+        # The metadata log begins anew all the time, and whoever was away has to load what it began from.
+        settings["metadata.log.max.record.bytes.between.snapshots"] = chance.pick(("1000", "5000", "20000"))
+    if Errand.READ_NEAR in errands:
+        settings["replica.selector.class"] = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    clients = plan.clients
+    if chance.happens(40):
+        # Compaction, of what clients write and of what coordinators write.
+        settings["log.cleaner.backoff.ms"] = chance.pick(("100", "1000"))
+        settings["log.flush.offset.checkpoint.interval.ms"] = "500"
+        clients = replace(
+            clients,
+            compacted=clients.transactors > 0,
+            segment_bytes=chance.pick((1_000, 3_000)),
+            internal_segment_bytes=chance.pick((0, 1_500, 6_000)),
+            delete_retention_ms=chance.pick((100, 86_400_000)),
+        )
+    return replace(plan, clients=clients, nodes=nodes, drifts_ppm=drifts, settings=settings, errands=errands)
+
+
+_FEWEST_NODES = 3
 
 
 def draw_cluster_clients(seed: int) -> ClusterPlan:
@@ -250,6 +290,8 @@ _DRAWN = frozenset(
         "controller.quorum.fetch.timeout.ms",
         "log.flush.interval.messages",
         "replica.high.watermark.checkpoint.interval.ms",
+        "metadata.log.max.record.bytes.between.snapshots",
+        "log.cleaner.backoff.ms",
     }
 )
 """Settings that are worth a word."""

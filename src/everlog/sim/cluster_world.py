@@ -22,6 +22,7 @@ from everlog.sim.script import ANYBODY, Script
 from everlog.sim.timeline import Timeline
 from everlog.sim.workloads.actor import Setting
 from everlog.sim.workloads.cast import Cast, Troupe
+from everlog.sim.workloads.errands import Errand, rack_of, scripts_of, unmet
 
 _CALM = Weather()
 _BEGINNING_MS = 30_000
@@ -75,7 +76,7 @@ class ClusterWorld:
         self.setting.slowness = plan.clients.slowness
         self.setting.session_ms = SESSION_MS
         self.machines = [self._machine(node_id) for node_id in range(1, plan.nodes + 1)]
-        self.ghosts = ClusterGhosts(self.machines, self.recorder, self.say)
+        self.ghosts = ClusterGhosts(self.machines, self.recorder, self.setting.ids, self.say)
         self.nemesis = ClusterNemesis(self, chance.fork("nemesis"))
         self._players: list[Player | Process] = []
 
@@ -87,7 +88,14 @@ class ClusterWorld:
             f"{voter}@{host_name(voter)}:{CONTROLLERS_PORT}" for voter in range(1, min(plan.nodes, 3) + 1)
         ]
         settings = {**plan.settings, "controller.quorum.voters": ",".join(voters), "cluster.id": _CLUSTER_ID}
-        if node_id > len(voters):
+        if Errand.READ_NEAR in plan.errands:
+            settings["broker.rack"] = rack_of(node_id)
+        if node_id > len(voters) and Errand.VOTERS in plan.errands:
+            # It does not vote until somebody wants it to.
+            del settings["controller.quorum.voters"]
+            known = ",".join(f"{host_name(voter)}:{CONTROLLERS_PORT}" for voter in range(1, 4))
+            settings["controller.quorum.bootstrap.servers"] = known
+        elif node_id > len(voters):
             # A larger cluster has brokers that follow the quorum and do not vote.
             settings["process.roles"] = "broker"
             settings["listeners"] = f"PLAINTEXT://{name}:{CLIENTS_PORT}"
@@ -156,6 +164,7 @@ class ClusterWorld:
         for name, script in cast.scripts():
             if name not in plan.clients.absent:
                 self._play(name, script)
+        self._run_errands()
         self._run_programs(cast)
         self.nemesis.schedule(plan.strikes)
         self.time.at(plan.clients.load_ms, self._stop_clients)
@@ -166,6 +175,9 @@ class ClusterWorld:
         self._run_until(self._all_done, "clients coming to an end", LIVENESS_MS)
         # A new leader shows what is committed once it knows, which may take until others have come back.
         self._run_until(self.ghosts.converged, "replicas catching up", LIVENESS_MS)
+        assert self.ghosts.images.newest is not None
+        for what in unmet(self.setting, self.ghosts.images.newest):
+            self.setting.complain("operators", what)
         self._play("final", cast.final())
         self._run_until(self._all_done, "the final read", LIVENESS_MS)
         return self._result()
@@ -183,6 +195,13 @@ class ClusterWorld:
         player = Player(name, script, self.time.at, connect)
         self._players.append(player)
         self.time.at(chance.below(20), player.start)
+
+    def _run_errands(self) -> None:
+        for errand in self.plan.errands:
+            chance = self._chance.fork(f"errand {errand}")
+            for name, script in scripts_of(errand, self.setting, chance, CONTROLLERS_PORT):
+                if name not in self.plan.clients.absent:
+                    self._play(name, script)
 
     def _run_programs(self, cast: Troupe) -> None:
         hosts = [machine.name for machine in self.machines]
@@ -248,7 +267,8 @@ def client_names(plan: ClusterPlan) -> list[str]:
         "member": chosen.members,
         "pipeline": chosen.pipelines,
     }
-    return [f"{kind}{number}" for kind, count in counts.items() for number in range(count)]
+    names = [f"{kind}{number}" for kind, count in counts.items() for number in range(count)]
+    return [*names, *plan.errands, *(["guest"] if Errand.PASS in plan.errands else [])]
 
 
 def run_cluster_seed(seed: int, trace: Trace | None = None) -> ClusterResult:

@@ -5,7 +5,7 @@ batches lie there. No replica may ever show others; whoever leads next must have
 in sync.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from everlog.log.partition import PartitionLog
 from everlog.model.ids import Offset
 from everlog.records.batch import whole_batches
 from everlog.sim.history import Outcome, Recorder
+from everlog.sim.quorum_ghosts import Place
 
 if TYPE_CHECKING:
     from everlog.sim.machine import Machine
@@ -43,6 +44,8 @@ class _Shown:
 
     facts: tuple[int, int, int, int, int, bool]
     """Log start, last stable offset, high watermark, log end, leader epoch, whether it leads."""
+    replica: Replica
+    """Who showed it: a node that gives a partition up and gets it again begins anew."""
     compared: int = 0
     """Below it, the log was compared with what is committed."""
     led: int = -1
@@ -52,21 +55,28 @@ class _Shown:
 class PartitionGhosts:
     """Remembers where every log has been."""
 
-    def __init__(self, recorder: Recorder, counts: Callable[[int, str], bool]) -> None:
-        """Hear from `counts` whether a node may lead a partition, as the newest metadata has it."""
+    def __init__(
+        self, recorder: Recorder, ids: Mapping[str, bytes], counts: Callable[[int, Place], bool]
+    ) -> None:
+        """Hear from `counts` whether a node may lead a partition, as the newest metadata has it.
+
+        `ids` are those of topics, by what the history calls them.
+        """
         self._counts = counts
-        self.committed: dict[str, Committed] = {}
+        self._ids = ids
+        self.committed: dict[Place, Committed] = {}
         self._recorder = recorder
+        self._gone: list[tuple[int, Replica]] = []
         self._seen = 0
         """How many operations of the history were looked at."""
-        self._shown: dict[int, dict[str, _Shown]] = {}
+        self._shown: dict[int, dict[Place, _Shown]] = {}
         """By node, what its replicas showed in its present life."""
         self._glanced: dict[int, dict[Replica, tuple[int, int, int, bool, int]]] = {}
         """The same as far as it takes to see that nothing has changed."""
 
-    def of(self, name: str) -> Committed:
+    def of(self, place: Place) -> Committed:
         """What is known of a partition."""
-        return self.committed.setdefault(name, Committed())
+        return self.committed.setdefault(place, Committed())
 
     def began(self, node_id: int) -> None:
         """A node begins a life: what it showed before, it need not show again."""
@@ -78,7 +88,9 @@ class PartitionGhosts:
         assert machine.node is not None
         self._take_in_acknowledged()
         glanced = self._glanced.setdefault(machine.node_id, {})
+        held = 0
         for replica in machine.node.broker.replicas:
+            held += 1
             log = replica.log
             if log is None:
                 continue
@@ -101,8 +113,32 @@ class PartitionGhosts:
                 int(replica.leader_epoch),
                 replica.leads,
             )
-            before = self._shown.setdefault(machine.node_id, {}).get(str(replica.name))
+            shown = self._shown.setdefault(machine.node_id, {})
+            before = shown.get((replica.topic_id, replica.name.partition))
+            if before is not None and before.replica is not replica:
+                self._given_up(machine, before.replica)
+                before = None
             self._check(machine, replica, log, before, facts)
+        if len(glanced) > held:
+            for gone in [one for one in glanced if machine.node.broker.replicas.get(*_place(one)) is not one]:
+                self._given_up(machine, gone)
+
+    def check_given_up(self) -> None:
+        """Look at what nodes have given up in their last step, with the metadata by which they did so."""
+        for node_id, replica in self._gone:
+            assert not self._counts(node_id, _place(replica)), (
+                f"node {node_id} has given up {replica.name} and is in sync"
+            )
+        self._gone.clear()
+
+    def _given_up(self, machine: "Machine", replica: Replica) -> None:
+        """A node has a partition no more, or has it anew: nobody may count on what it had."""
+        place = _place(replica)
+        self._gone.append((machine.node_id, replica))
+        self._glanced[machine.node_id].pop(replica, None)
+        shown = self._shown[machine.node_id].get(place)
+        if shown is not None and shown.replica is replica:
+            del self._shown[machine.node_id][place]
 
     def _check(
         self,
@@ -113,7 +149,7 @@ class PartitionGhosts:
         facts: tuple[int, int, int, int, int, bool],
     ) -> None:
         start, stable, high, end, epoch, leads = facts
-        name, who = str(replica.name), f"{replica.name} on {machine.name}"
+        place, who = _place(replica), f"{replica.name} on {machine.name}"
         assert start <= high, f"{who}: log start {start}, high watermark {high}"
         assert stable <= high <= end, f"{who}: last stable {stable}, high watermark {high}, end {end}"
         if before is not None:
@@ -121,16 +157,17 @@ class PartitionGhosts:
             assert high >= before.facts[2], (
                 f"the high watermark of {who} fell from {before.facts[2]} to {high}"
             )
-            if end < before.facts[3] and self._counts(machine.node_id, name):
-                known = self.of(name).end
+            if end < before.facts[3] and self._counts(machine.node_id, place):
+                known = self.of(place).end
                 assert end >= known, f"{who} is in sync and cuts its log to {end}, committed was {known}"
-        now = _Shown(facts, min(before.compared, high) if before else start, before.led if before else -1)
-        self._shown[machine.node_id][name] = now
-        committed = self.of(name)
+        compared, led = (min(before.compared, high), before.led) if before else (start, -1)
+        now = _Shown(facts, replica, compared, led)
+        self._shown[machine.node_id][place] = now
+        committed = self.of(place)
         if leads:
             leader = committed.leaders.setdefault(epoch, machine.node_id)
             assert leader == machine.node_id, (
-                f"epoch {epoch} of {name} is led by {leader} and {machine.node_id}"
+                f"epoch {epoch} of {replica.name} is led by {leader} and {machine.node_id}"
             )
             if epoch == max(committed.leaders):
                 self._check_leader(who, log, committed, now)
@@ -151,7 +188,10 @@ class PartitionGhosts:
 
     def _compare(self, who: str, log: PartitionLog, committed: Committed, start: int, end: int) -> None:
         """Compare a range that is committed with what is known to be there, and learn what is new."""
+        compacted, at = log.settings.cleanup_compact, max(start, int(log.start_offset))
         for base, batch in _batches(log, start, end):
+            assert compacted or base <= at, f"{who} goes on at {base}, and ended at {at} before"
+            at = batch[0]
             known = committed.batches.get(base)
             if known is None:
                 assert base >= committed.end, (
@@ -159,31 +199,34 @@ class PartitionGhosts:
                 )
                 committed.batches[base] = batch
             else:
-                assert known == batch, f"{who} has {batch} at {base}, committed was {known}"
+                # Compaction takes records out of a batch, which keeps its place.
+                same = known == batch or (compacted and (known[0], known[2]) == (batch[0], batch[2]))
+                assert same, f"{who} has {batch} at {base}, committed was {known}"
+        assert compacted or at >= end, f"{who} ends at {at}, committed is {end}"
         committed.end = max(committed.end, end)
 
-    def has_all(self, machine: "Machine", name: str) -> bool:
+    def has_all(self, machine: "Machine", place: Place) -> bool:
         """Whether a running node has all that is committed of a partition."""
-        shown = self._shown.get(machine.node_id, {}).get(name)
-        known = self.committed.get(name)
+        shown = self._shown.get(machine.node_id, {}).get(place)
+        known = self.committed.get(place)
         if known is None or machine.node is None:
             return known is None
         return shown is not None and shown.facts[3] >= max(known.end, known.acknowledged)
 
-    def end_of(self, machine: "Machine", name: str) -> int | None:
+    def end_of(self, machine: "Machine", place: Place) -> int | None:
         """Where a running node's log ended after its last step, if it has one."""
-        shown = self._shown.get(machine.node_id, {}).get(name)
+        shown = self._shown.get(machine.node_id, {}).get(place)
         return None if shown is None else shown.facts[3]
 
-    def ends_of(self, machine: "Machine", name: str) -> tuple[int, int] | None:
+    def ends_of(self, machine: "Machine", place: Place) -> tuple[int, int] | None:
         """High watermark and end of a running node's log after its last step, if it has one."""
-        shown = self._shown.get(machine.node_id, {}).get(name)
+        shown = self._shown.get(machine.node_id, {}).get(place)
         return None if shown is None else (shown.facts[2], shown.facts[3])
 
-    def is_even(self, machine: "Machine", name: str) -> bool:
+    def is_even(self, machine: "Machine", place: Place) -> bool:
         """Whether a node has all of a partition and knows that all of it is committed."""
-        shown = self._shown.get(machine.node_id, {}).get(name)
-        known = self.committed.get(name)
+        shown = self._shown.get(machine.node_id, {}).get(place)
+        known = self.committed.get(place)
         return known is None or (shown is not None and shown.facts[2] == shown.facts[3] == known.end)
 
     def _take_in_acknowledged(self) -> None:
@@ -192,9 +235,14 @@ class PartitionGhosts:
             if operation.outcome is Outcome.OK:
                 for sent in operation.sends:
                     if sent.offset is not None:
-                        known = self.of(sent.partition)
+                        topic, _, number = sent.partition.rpartition("-")
+                        known = self.of((self._ids[topic], int(number)))
                         known.acknowledged = max(known.acknowledged, sent.offset + 1)
         self._seen = len(operations)
+
+
+def _place(replica: Replica) -> Place:
+    return replica.topic_id, replica.name.partition
 
 
 def _batches(log: PartitionLog, start: int, end: int) -> Iterator[tuple[int, _Batch]]:

@@ -3,16 +3,18 @@
 from typing import Protocol
 
 from everlog.metadata.image import ClusterImage, PartitionImage
-from everlog.model.ids import Offset
+from everlog.model.ids import Offset, Uuid
 from everlog.raft.member import QuorumMember
 
 _Batch = tuple[int, int, int]
+Place = tuple[bytes, int]
+"""A partition: the id of its topic, whose name others may have had or get, and its number."""
 
 
 class Holder(Protocol):
     """Says who has what."""
 
-    def has_all(self, node_id: int, name: str) -> bool:
+    def has_all(self, node_id: int, place: Place) -> bool:
         """Whether a node has all that is committed of a partition, or cannot be asked."""
         ...
 
@@ -45,7 +47,8 @@ class QuorumGhosts:
             assert high <= member.end_offset, (
                 f"node {node_id} calls {high} committed, has {member.end_offset}"
             )
-            self._compare(member, known, high)
+            # What is below a snapshot is in no log any more.
+            self._compare(member, max(known, int(member.start_offset)), high)
             self._ends[node_id] = high
 
     def _compare(self, member: QuorumMember, start: int, end: int) -> None:
@@ -72,11 +75,23 @@ class ImageGhosts:
         """What the last image changed about partitions, in words."""
         self._holder = holder
         self._least = least_in_sync
-        self._seen: dict[str, PartitionImage] = {}
+        self.seen: dict[Place, PartitionImage] = {}
+        """The partitions as the newest image has them."""
         self._epochs: dict[int, int] = {}
         """The epoch under which each broker was last registered."""
-        self.unclean: set[int] = set()
-        """Nodes that have stopped uncleanly and not been registered since."""
+        self._ended: dict[int, set[Uuid]] = {}
+        """By node, the lives that have stopped uncleanly since one of later was registered."""
+        self._back: set[Uuid] = set()
+        """The lives that began after such a stop."""
+
+    def began(self, node_id: int, life: Uuid) -> None:
+        """A node begins a life."""
+        if self._ended.get(node_id):
+            self._back.add(life)
+
+    def stopped_uncleanly(self, node_id: int, life: Uuid) -> None:
+        """A node has ended a life without a word; that life may yet be registered by what it sent before."""
+        self._ended.setdefault(node_id, set()).add(life)
 
     def step(self, image: ClusterImage) -> None:
         """Look at an image that a node has published, if it is newer than any before."""
@@ -84,21 +99,32 @@ class ImageGhosts:
             return
         self.newest = image
         self.changes = []
-        back = {broker.id for broker in image.brokers.values() if broker.epoch != self._epochs.get(broker.id)}
-        self._epochs = {broker.id: broker.epoch for broker in image.brokers.values()}
-        for node_id in sorted(back & self.unclean):
-            self._check_excluded(image, node_id)
-        self.unclean -= back
+        for broker in image.brokers.values():
+            if broker.epoch != self._epochs.get(broker.id):
+                self._epochs[broker.id] = broker.epoch
+                if broker.incarnation in self._back:
+                    self._check_excluded(image, broker.id)
+                self._ended[broker.id] = self._ended.get(broker.id, set()) & {broker.incarnation}
         for topic in image.topics.values():
             for index, partition in enumerate(topic.partitions):
-                name = f"{topic.name}-{index}"
-                before = self._seen.get(name)
-                if partition != before:
-                    self._seen[name] = partition
-                    self._check(image, name, before, partition)
+                place = (topic.id, index)
+                before = self.seen.get(place)
+                if partition is not before and partition != before:
+                    self.seen[place] = partition
+                    self._check(image, f"{topic.name}-{index}", place, before, partition)
+        if len(self.seen) > image.partition_count:
+            # Topics that are gone; one that is there has all the partitions that it ever had.
+            for topic_id, index in [place for place in self.seen if place[0] not in image.topics_by_id]:
+                del self.seen[topic_id, index]
+        assert len(self.seen) == image.partition_count, (len(self.seen), image.partition_count)
 
     def _check(
-        self, image: ClusterImage, name: str, before: PartitionImage | None, now: PartitionImage
+        self,
+        image: ClusterImage,
+        name: str,
+        place: Place,
+        before: PartitionImage | None,
+        now: PartitionImage,
     ) -> None:
         isr, elr, replicas = set(now.isr), set(now.eligible_leaders), set(now.replicas)
         what = (
@@ -120,7 +146,7 @@ class ImageGhosts:
         if before is not None:
             self._check_changes(what, before, now)
         for member in sorted(isr | elr):
-            assert self._holder.has_all(member, name), f"{what}: {member} lacks what is committed"
+            assert self._holder.has_all(member, place), f"{what}: {member} lacks what is committed"
 
     def _check_excluded(self, image: ClusterImage, node_id: int) -> None:
         """Whoever is back from an unclean stop leads nothing, and is in no ISR and eligible nowhere."""
@@ -141,4 +167,7 @@ class ImageGhosts:
             if before.last_known_eligible and not before.eligible_leaders and before.leader < 0:
                 return  # Whoever has most may lead then; that it has everything, ghosts of partitions check.
             clean = {*before.isr, *before.eligible_leaders}
+            if (before.adding or before.removing) and not (now.adding or now.removing):
+                # The last of those that it moves to has joined the ISR, and with that the move is done.
+                clean |= set(now.isr) - set(before.isr)
             assert now.leader in clean, f"{what}: it was not in sync before: {before}"

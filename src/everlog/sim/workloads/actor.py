@@ -42,10 +42,22 @@ class Topic:
     name: str
     id: Uuid
     partitions: int
+    label: str = ""
+    """What histories call it, where its name is given to one topic after another: such a topic is meant by
+    its id, and requests that can only name it are not sent."""
+
+    @property
+    def known_as(self) -> str:
+        """What histories call it."""
+        return self.label or self.name
 
     def names(self) -> tuple[str, ...]:
         """Its partitions, as histories call them."""
-        return tuple(f"{self.name}-{index}" for index in range(self.partitions))
+        return tuple(f"{self.known_as}-{index}" for index in range(self.partitions))
+
+    def versions(self, any_of: tuple[int, ...], by_id_from: int = 13) -> tuple[int, ...]:
+        """Those of some versions of a request in which the topic can be meant."""
+        return tuple(each for each in any_of if each >= by_id_from) if self.label else any_of
 
 
 @dataclass(slots=True)
@@ -60,6 +72,13 @@ class Setting:
     stopping: Callable[[], bool] = lambda: False
     """Whether clients should come to an end."""
     topics: dict[str, Topic] = field(default_factory=dict[str, Topic])
+    """What is there, by what histories call it; in the end all of it is read."""
+    ids: dict[str, Uuid] = field(default_factory=dict[str, Uuid])
+    """The ids of all topics that ever were, by what histories call them."""
+    deleted: set[Uuid] = field(default_factory=set[Uuid])
+    """The ids of topics whose deletion was acknowledged: nobody has them in the end."""
+    configured: dict[tuple[str, str], str | None] = field(default_factory=dict[tuple[str, str], str | None])
+    """What settings of topics must be in the end; None where nobody knows."""
     epoch: Callable[[], int] = lambda: 0
     """Counts what may move the end of a log back; high watermarks are compared within one."""
     session_ms: int = 600

@@ -113,6 +113,12 @@ class IdempotentAppender(PlainAppender):
             if producer_id >= 0:
                 yield from self._append(topic, producer_id, epoch)
 
+    def append_some(self, topic: Topic, rounds: int) -> Script[None]:
+        """Append so many times, or until that is given up."""
+        producer_id, epoch = yield from self._init()
+        if producer_id >= 0:
+            yield from self._append(topic, producer_id, epoch, rounds)
+
     def _init(self) -> Script[tuple[int, int]]:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         while not self.stopping:
@@ -125,12 +131,14 @@ class IdempotentAppender(PlainAppender):
             yield from self.pause(100)
         return -1, -1
 
-    def _append(self, topic: Topic, producer_id: int, epoch: int) -> Script[None]:
+    def _append(self, topic: Topic, producer_id: int, epoch: int, rounds: int | None = None) -> Script[None]:
         # Near the end of the numbers, so that they begin again at 0 within a run; any first one is taken.
         first = _SEQUENCES - 5 if self.chance.happens(30) else 0
         sequences = [first] * topic.partitions
         self._begun = {}
-        while not self.stopping:
+        done = 0
+        while not self.stopping and done != rounds:
+            done += 1
             index = self.chance.below(topic.partitions)
             waiting: list[_Waiting] = []
             for _ in range(1 + self.chance.below(5)):
@@ -147,12 +155,14 @@ class IdempotentAppender(PlainAppender):
 
     def _deliver(self, topic: Topic, index: int, waiting: list[_Waiting]) -> Script[bool]:
         """Send until all are answered; True if that was given up."""
-        version = self.chance.pick((9, 12, 13))
+        version = self.chance.pick(topic.versions((9, 12, 13)))
         while waiting:
             if waiting[0].attempts >= _ATTEMPTS:
                 break
             leader = yield from self.routing.leader(topic, index)
             if leader is None:
+                # The topic may be gone for good, if it is one of those.
+                waiting[0].attempts += bool(topic.label)
                 yield from self.pause(100)
                 continue
             for one in waiting:

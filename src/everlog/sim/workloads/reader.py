@@ -104,7 +104,8 @@ class Reader(Actor):
         read_committed: bool,
     ) -> Script[tuple[list[Polled], list[Bounds]] | None]:
         # Only newer versions say in which epoch they want to read.
-        version = self.chance.pick((4, 11, 12, _BY_ID, 16) if node == ANYBODY else (11, 12, _BY_ID, 16))
+        versions = (4, 11, 12, _BY_ID, 16) if node == ANYBODY else (11, 12, _BY_ID, 16)
+        version = self.chance.pick(topic.versions(versions))
         request = a_fetch(
             topic,
             {index: positions[index] for index in epochs},

@@ -52,14 +52,14 @@ class Routing:
         """Who leads a partition; None if nobody knows at the moment."""
         if not self._clustered:
             return _WHOEVER
-        name = f"{topic.name}-{index}"
+        name = f"{topic.known_as}-{index}"
         if name not in self._leaders:
             yield from self._find_leaders(topic)
         return self._leaders.get(name)
 
     def forget_leader(self, topic: "Topic", index: int) -> None:
         """Whoever was asked for the partition did not answer well."""
-        self._leaders.pop(f"{topic.name}-{index}", None)
+        self._leaders.pop(f"{topic.known_as}-{index}", None)
 
     def shares(self, topic: "Topic", indexes: Iterable[int]) -> "Script[dict[int, dict[int, int]]]":
         """By node, the partitions that it leads and their epochs; those without a leader are missing."""
@@ -80,8 +80,10 @@ class Routing:
             return
         known = {broker.node_id for broker in answer.brokers}
         for found in answer.topics:
+            if topic.label and found.topic_id != topic.id:
+                continue  # Another one has its name.
             for part in found.partitions:
-                name = f"{topic.name}-{part.partition_index}"
+                name = f"{topic.known_as}-{part.partition_index}"
                 if part.leader_id in known and part.leader_epoch >= self._newest.get(name, -1):
                     self._newest[name] = part.leader_epoch
                     self._leaders[name] = Leader(part.leader_id, part.leader_epoch)

@@ -70,5 +70,6 @@ class Setup(Actor):
                     assert topic.name is not None
                     found = Topic(topic.name, topic.topic_id, len(topic.partitions))
                     self.setting.topics[topic.name] = found
+                    self.setting.ids[topic.name] = found.id
                 return
             yield from self.pause(200)
