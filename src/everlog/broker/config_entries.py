@@ -1,9 +1,9 @@
 """Configs as clients see them: each with its value, where it comes from, and what else would apply."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from everlog.metadata.image import ALL_BROKERS, ClusterImage, broker_resource
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import BrokerId
 from everlog.model.settings import (
     BROKER_SETTINGS,

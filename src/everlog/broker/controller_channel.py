@@ -7,12 +7,12 @@ answered may have been carried out all the same.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from everlog.broker.direct_exchange import DirectExchange
 from everlog.broker.error_answers import says_not_active
 from everlog.broker.exchange import Exchange
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Instant
 from everlog.peers.address import Address, Unreachable

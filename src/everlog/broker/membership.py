@@ -1,10 +1,11 @@
 """What a broker has from being a member of a cluster, and what it asks of the world."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from everlog.metadata.image import ClusterImage
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Uuid
 from everlog.peers.peers import Peers
 from everlog.ports.alarm import Alarm

@@ -2,13 +2,13 @@
 
 import logging
 from collections import Counter
-from dataclasses import dataclass
 
 from everlog.controller.decisions import Decision, More, Standing
 from everlog.controller.elections import with_preferred_leader
 from everlog.controller.fencing import Decider
 from everlog.controller.partition_changes import Rules, change_record, concerned_partitions
 from everlog.metadata.image import ClusterImage, PartitionImage
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import Refused, StorageError
 from everlog.model.ids import Instant
 from everlog.model.settings import BrokerSettings

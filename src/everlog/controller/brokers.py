@@ -5,7 +5,6 @@ come before, or with, the one that fences it, so that this holds after each deci
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from everlog.controller.decisions import Decision, More, Standing
 from everlog.controller.elections import Circumstances, with_leader_wanted, without
@@ -20,6 +19,7 @@ from everlog.metadata.image import (
     PartitionImage,
     stands_for_none,
 )
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import BrokerId, Uuid, uuid_text
 from everlog.wire.message import Message

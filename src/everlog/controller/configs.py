@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 
 from everlog.controller.decisions import Decision, Refusal, Standing
@@ -10,6 +10,7 @@ from everlog.controller.elections import with_enough_in_sync, with_leader_wanted
 from everlog.controller.partition_changes import Rules, changed_partitions
 from everlog.metadata.delta import apply
 from everlog.metadata.image import ALL_BROKERS, NO_LEADER, ConfigResource, ResourceType
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ConfigError, ErrorCode, Refused
 from everlog.model.ids import BrokerId
 from everlog.model.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Update, check_topic_overrides

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from everlog.controller.brokers import InitializeCluster
@@ -11,6 +11,7 @@ from everlog.controller.keeper import ImageKeeper
 from everlog.metadata.delta import apply
 from everlog.metadata.image import ClusterImage
 from everlog.metadata.records import encode_record
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import Offset
 from everlog.model.settings import BrokerSettings

@@ -1,11 +1,11 @@
 """Controllers: what each says of itself, so that others know where it listens (KIP-919)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from everlog.controller.decisions import Decision, Standing
 from everlog.metadata.delta import registered_controller
 from everlog.metadata.image import Endpoint
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Uuid
 from everlog.wire.messages.register_controller_record import (

@@ -1,9 +1,9 @@
 """What a command gets to see and what it returns."""
 
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from everlog.metadata.image import ALL_BROKERS, ClusterImage
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.settings import BrokerSettings, Layers
 from everlog.ports.random import Random

@@ -1,13 +1,13 @@
 """Directories: which log directory of its broker holds each replica, and what is lost with one (KIP-858)."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from everlog.controller.brokers import registration
 from everlog.controller.decisions import Decision, Standing
 from everlog.controller.elections import NOBODY, Circumstances, with_directories, without
 from everlog.controller.partition_changes import PartitionRef, Rules, change_record, changed_partitions
 from everlog.metadata.image import BrokerImage, PartitionImage, stands_for_none
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import BrokerId, Uuid
 from everlog.wire.message import Message

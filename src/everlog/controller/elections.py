@@ -10,9 +10,10 @@ partition as recovering.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from everlog.metadata.image import NO_LEADER, UNASSIGNED_DIRECTORY, PartitionImage, stands_for_none
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import LeaderEpoch, Uuid
 
 NOBODY = frozenset[int]()

@@ -1,12 +1,12 @@
 """Features: the levels that the cluster works at, raised and lowered by whoever runs it (KIP-584)."""
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import IntEnum
 
 from everlog.controller.decisions import Decision, Refusal, Standing
 from everlog.metadata.features import SUPPORTED_FEATURES
 from everlog.metadata.image import ClusterImage
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode
 from everlog.wire.message import Message
 from everlog.wire.messages.feature_level_record import FeatureLevelRecord

@@ -5,7 +5,6 @@ not fenced gets a whole session to be heard of. `Beat` is the command behind eac
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
@@ -14,6 +13,7 @@ from everlog.controller.decisions import Decision, Standing
 from everlog.controller.directories import offline_directories
 from everlog.controller.partition_changes import CHANGES_PER_DECISION
 from everlog.metadata.image import BrokerImage
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import BrokerId, Instant, Uuid
 from everlog.wire.message import Message
 from everlog.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord

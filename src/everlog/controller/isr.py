@@ -5,13 +5,12 @@ its way out, or of another life than the leader knew of is not let in: it may la
 that it has.
 """
 
-from dataclasses import dataclass
-
 from everlog.controller.brokers import registration
 from everlog.controller.decisions import Decision, Standing
 from everlog.controller.elections import with_isr
 from everlog.controller.partition_changes import PartitionRef, Rules, change_record
 from everlog.metadata.image import ClusterImage, PartitionImage
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import BrokerId
 from everlog.wire.message import Message

@@ -1,7 +1,7 @@
 """Leaders that somebody asks for: the preferred ones, or any at the price of records (KIP-460)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from itertools import chain
 
@@ -10,6 +10,7 @@ from everlog.controller.elections import with_leader_wanted, with_preferred_lead
 from everlog.controller.leader_recovery import Ends, Said, valid
 from everlog.controller.partition_changes import CHANGES_PER_REQUEST, PartitionRef, Rules, change_record
 from everlog.metadata.image import NO_LEADER, ClusterImage, PartitionImage
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode
 from everlog.wire.message import Message
 

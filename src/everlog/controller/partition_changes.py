@@ -1,13 +1,14 @@
 """Changes of partitions as records: what differs and nothing else, and what counts for each topic."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import dropwhile
 
 from everlog.controller.decisions import Standing
 from everlog.controller.elections import Circumstances
 from everlog.metadata.delta import NO_LEADER_CHANGE
 from everlog.metadata.image import ClusterImage, PartitionImage, TopicImage, topic_resource
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Uuid
 from everlog.model.settings.topic import topic_value
 from everlog.model.settings.topic_table import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from everlog.controller.decisions import Decision, Refusal, Standing
 from everlog.controller.placement import check_replication, directories_of, place_new
 from everlog.metadata.image import BrokerImage, ClusterImage
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import BrokerId, Uuid
 from everlog.model.settings import broker_table as keys

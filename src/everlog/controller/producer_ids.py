@@ -6,10 +6,10 @@ leaves of a block is lost, which costs nothing in 63 bits.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from everlog.controller.brokers import registration
 from everlog.controller.decisions import Decision, Standing
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import BrokerId, ProducerId
 from everlog.wire.messages.producer_ids_record import ProducerIdsRecord

@@ -7,7 +7,6 @@ before.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from everlog.controller.decisions import Decision, Refusal, Standing
 from everlog.controller.elections import Circumstances, with_replicas
@@ -20,6 +19,7 @@ from everlog.controller.partition_changes import (
 from everlog.controller.partitions import check_placement
 from everlog.controller.placement import directories_of
 from everlog.metadata.image import ClusterImage, PartitionImage, TopicImage
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Uuid
 from everlog.wire.message import Message

@@ -1,13 +1,13 @@
 """Topics: create, delete, add partitions. Each topic of a command is decided on its own."""
 
 from collections import Counter
-from dataclasses import dataclass
 from itertools import product
 
 from everlog.controller.decisions import Decision, Refusal, Standing
 from everlog.controller.partitions import PartitionBudget, check_placement, partition_records
 from everlog.controller.placement import check_replication, place_new
 from everlog.metadata.image import ClusterImage, ResourceType, TopicImage
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ConfigError, ErrorCode, Refused
 from everlog.model.ids import Uuid, uuid_text
 from everlog.model.settings import broker_table as keys

@@ -7,7 +7,6 @@ that leads the partition next, the same `apply` makes the same state from the sa
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -19,6 +18,7 @@ from everlog.coordinator.records import (
     encode_key,
     last_wins,
 )
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import Offset, Timestamp
 

@@ -1,13 +1,13 @@
 """What a shard is given and what it offers: the seam between both coordinators and the broker."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from everlog.coordinator.machine import Journal, Machine
 from everlog.coordinator.txn.markers import WriteMarkers, write_no_markers
 from everlog.metadata.delta import Changes
 from everlog.metadata.image import ClusterImage
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import Refused, StorageError
 from everlog.model.ids import Instant, ProducerId
 from everlog.model.settings import BrokerSettings

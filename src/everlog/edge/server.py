@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from everlog.edge.connection import Connection, Session
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ConfigError, ProtocolError
 from everlog.ports.clock import Clock
 from everlog.wire.frames import check_frame_size

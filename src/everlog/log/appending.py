@@ -1,9 +1,9 @@
 """The words of an append: who asks for it, what became of it, and the world that logs live in."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Offset, Timestamp
 from everlog.ports.clock import Clock
 from everlog.ports.files import Files

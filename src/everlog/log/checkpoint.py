@@ -7,8 +7,8 @@ the file and the line, and the caller falls back to the value that is always saf
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ConfigError, CorruptDataError
 from everlog.model.ids import LeaderEpoch, Offset, Uuid, uuid_from_text, uuid_text
 from everlog.model.topics import TopicPartition

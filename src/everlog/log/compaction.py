@@ -7,13 +7,13 @@ Beyond it a crash may take a record back, and the older one that it superseded m
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from everlog.log import scan
 from everlog.log.partition import PartitionLog, World
 from everlog.log.segment import LOG_SUFFIX, Segment
 from everlog.log.settings import FOREVER, LogSettings
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import StorageError
 from everlog.model.ids import Offset
 from everlog.ports.files import Files

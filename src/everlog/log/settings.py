@@ -1,7 +1,6 @@
 """What one partition's log obeys, with Kafka's defaults."""
 
-from dataclasses import dataclass
-
+from everlog.model.dataclass import dataclass
 from everlog.records.compression import Codec
 
 FOREVER = (1 << 63) - 1

@@ -1,11 +1,10 @@
 """What must reach the disk, decided on the loop and carried out beside it."""
 
-from dataclasses import dataclass
-
 from everlog.log.checkpoint import LEADER_EPOCHS, epochs_content, replace_file
 from everlog.log.epochs import LeaderEpochs
 from everlog.log.segment import DERIVED_SUFFIXES, SNAPSHOT_SUFFIX, Segment
 from everlog.log.settings import FOREVER, LogSettings
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Instant, Offset
 from everlog.ports.clock import Clock
 from everlog.ports.files import File, Files

@@ -5,7 +5,7 @@ records in a few deltas costs what reading them costs.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from everlog.metadata.image import (
     BrokerImage,
@@ -17,6 +17,7 @@ from everlog.metadata.image import (
     TopicImage,
     topic_resource,
 )
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import CorruptDataError
 from everlog.model.ids import BrokerId, LeaderEpoch, Offset, ProducerId, Uuid
 from everlog.wire.message import Message

@@ -1,11 +1,12 @@
 """ClusterImage: the whole cluster at one moment of its metadata log, as an immutable value."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import BrokerId, LeaderEpoch, Offset, ProducerId, Uuid
 
 K = TypeVar("K")

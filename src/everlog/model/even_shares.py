@@ -9,9 +9,9 @@ client's sticky ones, which know them by name, both are this.
 from collections import deque
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Uuid
 
 T = TypeVar("T", str, Uuid)

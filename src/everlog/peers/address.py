@@ -1,7 +1,6 @@
 """Where another node listens, and the word for not having reached it."""
 
-from dataclasses import dataclass
-
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import EverlogError
 
 

@@ -6,8 +6,9 @@ durable before `sync_dir`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from everlog.model.dataclass import dataclass
 
 Buffer = bytes | bytearray | memoryview
 

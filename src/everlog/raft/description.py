@@ -1,7 +1,6 @@
 """The quorum as its leader sees it, for DescribeQuorum (KIP-595, 836)."""
 
-from dataclasses import dataclass
-
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import NO_TIMESTAMP, Instant, Offset, Timestamp
 from everlog.ports.clock import Clock
 from everlog.raft.messages import ReplicaKey

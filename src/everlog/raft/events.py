@@ -1,7 +1,6 @@
 """What happens to a replica of the quorum, and what it wants done."""
 
-from dataclasses import dataclass
-
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Offset
 from everlog.raft.messages import Answer, Request, Served, SnapshotId
 from everlog.raft.store import QuorumState

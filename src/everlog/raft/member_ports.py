@@ -1,9 +1,9 @@
 """What a member of the quorum asks of those around it: its log, the way to the others, and the world."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import StorageError
 from everlog.model.ids import Offset
 from everlog.peers.address import Address

@@ -4,8 +4,8 @@ Replication is by pull: a follower fetches, and the offset that it fetches from 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import NO_UUID, Offset, Uuid
 from everlog.peers.address import Address

@@ -4,9 +4,9 @@
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import NO_UUID, Instant, Offset
 from everlog.ports.random import Random
 from everlog.raft.events import Commit, Effect, StoreState, Sync

@@ -5,9 +5,9 @@ before anything that depends on it leaves the node (Raft, section 5: currentTerm
 """
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ConfigError, CorruptDataError
 from everlog.model.ids import NO_UUID, Uuid, uuid_from_text, uuid_text
 from everlog.ports.files import Files

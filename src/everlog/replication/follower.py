@@ -4,9 +4,9 @@ Where two logs part ways is found by leader epochs, never by the high watermark 
 answers a fetch that does not fit with the newest epoch up to the follower's last that it has, and its end.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from everlog.model.dataclass import dataclass
 from everlog.model.divergence import where_to_cut
 from everlog.model.ids import LeaderEpoch, Offset
 

@@ -5,9 +5,9 @@ counts on both: the controller may have taken it, and whoever may lead next must
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import assert_never
 
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import BrokerId, Instant, Offset
 
 

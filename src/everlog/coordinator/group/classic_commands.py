@@ -5,9 +5,9 @@ the whole group has joined, a sync when the leader's assignment is kept.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused, StorageError
 
 NO_GENERATION = -1

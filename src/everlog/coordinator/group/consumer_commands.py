@@ -1,7 +1,6 @@
 """What members ask of a consumer group with ConsumerGroupHeartbeat, and what they are told."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from everlog.coordinator.group.consumer_member import (
     JOIN_EPOCH,
@@ -10,6 +9,7 @@ from everlog.coordinator.group.consumer_member import (
     STATIC_LEAVE_EPOCH,
     Partitions,
 )
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused, StorageError
 
 _FIRST_WITH_CLIENTS_MEMBER_ID = 1

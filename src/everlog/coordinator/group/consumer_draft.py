@@ -6,7 +6,6 @@ replay makes of the records.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from everlog.coordinator.group import consumer_records as records
 from everlog.coordinator.group.assignors import Subscriber
@@ -16,6 +15,7 @@ from everlog.coordinator.group.consumer_member import NO_PARTITIONS, Member, Par
 from everlog.coordinator.group.consumer_reconcile import reconcile
 from everlog.coordinator.group.consumer_topics import TopicView
 from everlog.coordinator.records import CoordinatorRecord
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Timestamp, Uuid
 
 

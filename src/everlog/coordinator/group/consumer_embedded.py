@@ -4,11 +4,11 @@ Both begin with an int16 version; a version that we do not know is read as the n
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from struct import Struct, error
 
 from everlog.coordinator.group.consumer_member import Partitions, TopicIdPartition, by_topic
 from everlog.metadata.image import ClusterImage
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import CorruptDataError, ProtocolError
 from everlog.wire.codec import decode_value, encode_value
 from everlog.wire.messages import consumer_protocol_assignment as assignment_message

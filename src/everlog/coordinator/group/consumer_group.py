@@ -7,7 +7,6 @@ epoch that it has reached.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
 
 from everlog.coordinator.group import consumer_records as records
 from everlog.coordinator.group.consumer_commits import Committer, check_commit, check_fetch
@@ -22,6 +21,7 @@ from everlog.coordinator.group.consumer_member import (
 )
 from everlog.coordinator.group.group import CONSUMER, CONSUMER_PROTOCOL_TYPE, CheckPartition
 from everlog.coordinator.records import CoordinatorRecord
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Timestamp
 from everlog.wire.message import Message

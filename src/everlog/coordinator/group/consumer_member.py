@@ -1,11 +1,12 @@
 """A member of a consumer group: what it told of itself, and which partitions it has."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Uuid
 
 JOIN_EPOCH = 0

@@ -1,10 +1,10 @@
 """What every group offers, whichever protocol it speaks, and the directory of groups of a shard."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from everlog.coordinator.records import CoordinatorRecord
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Timestamp, Uuid
 

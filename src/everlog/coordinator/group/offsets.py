@@ -1,7 +1,6 @@
 """Offsets: what groups commit, ask for and give up (C5, C6)."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,7 @@ from everlog.coordinator.machine import Decision, Done, ProducerStamp
 from everlog.coordinator.records import CoordinatorRecord
 from everlog.metadata.delta import Changes
 from everlog.metadata.image import TopicImage
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.model.ids import NO_UUID, Instant, Offset, Uuid
 from everlog.model.settings import broker_table as keys

@@ -5,7 +5,7 @@ late EndTxn may meet a later transaction; nothing tells them apart. Version 2 (K
 transaction raises the epoch and the answer tells the client, so whatever is late names an epoch that is over.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from everlog.coordinator.machine import ProducerStamp
@@ -17,6 +17,7 @@ from everlog.coordinator.txn.transaction import (
     Transaction,
     exhausted,
 )
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import ProducerId, Timestamp
 

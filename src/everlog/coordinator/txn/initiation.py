@@ -5,13 +5,14 @@ the id and epoch it has is compared with what is known first (KIP-360): it is ei
 that repeats a request whose answer it did not get, or a zombie.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.txn.ending import EPOCH_BUMP_VERSION, prepared
 from everlog.coordinator.txn.states import AT_REST, PREPARED, TxnState
 from everlog.coordinator.txn.transaction import Transaction, exhausted
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import NO_TIMESTAMP, ProducerId, Timestamp
 

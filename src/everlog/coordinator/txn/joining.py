@@ -1,12 +1,13 @@
 """Partitions of a transaction: adding them, and telling a leader whether one was added (KIP-890)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.txn.ending import check_client
 from everlog.coordinator.txn.states import PREPARED, TxnState
 from everlog.coordinator.txn.transaction import Transaction
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Timestamp
 from everlog.model.topics import TopicPartition

@@ -1,11 +1,11 @@
 """ListTransactions: which of a shard's transactions somebody asks for."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from everlog.coordinator.group.regex import Pattern
 from everlog.coordinator.txn.states import TxnState
 from everlog.coordinator.txn.transaction import Transaction
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Timestamp
 
 

@@ -1,9 +1,9 @@
 """What a coordinator asks for when a transaction's end is decided: a marker in each of its partitions."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from everlog.coordinator.machine import ProducerStamp
+from everlog.model.dataclass import dataclass
 from everlog.model.topics import TopicPartition
 
 

@@ -1,12 +1,13 @@
 """Transaction: all that is kept about one transactional id, and the record that it is kept as."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
 from everlog.coordinator.machine import ProducerStamp
 from everlog.coordinator.records import CoordinatorRecord, Kinds, RecordKind
 from everlog.coordinator.txn.states import LEGAL_PREDECESSORS, TxnState
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import CorruptDataError
 from everlog.model.ids import NO_TIMESTAMP, Timestamp
 from everlog.model.topics import TopicPartition

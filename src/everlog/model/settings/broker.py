@@ -1,10 +1,10 @@
 """BrokerSettings: what one node was told, read, checked and ready to use."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar, cast
 
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ConfigError
 from everlog.model.ids import BrokerId
 from everlog.model.settings import broker_table as table

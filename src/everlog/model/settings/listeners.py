@@ -1,9 +1,9 @@
 """Listeners: where a node waits for connections, and what it tells others about it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ConfigError
 
 

@@ -1,10 +1,10 @@
 """What a topic obeys: its own overrides, else the brokers' settings, else the defaults."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar, cast
 
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import ConfigError
 from everlog.model.settings.broker import unknown_setting
 from everlog.model.settings.kinds import Setting

@@ -1,9 +1,10 @@
 """What a replica sends to others, and what it makes of their answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, assert_never
 
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import CorruptDataError, ErrorCode, ProtocolError
 from everlog.model.ids import METADATA_TOPIC_ID, Offset
 from everlog.model.topics import METADATA_TOPIC

@@ -6,9 +6,9 @@ Every partition that somebody subscribes to goes to one of those who do, and the
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from everlog.coordinator.group.consumer_member import NO_PARTITIONS, Partitions
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Uuid
 
 
