@@ -223,6 +223,33 @@ def test_confluent_kafka_keeps_producing_through_a_kill_and_reads_each_record_on
     assert values == [b"%d" % index for index in range(1_000)]
 
 
+def test_a_leader_that_says_nothing_is_replaced_and_its_producer_does_not_wait_for_it(
+    cluster: Cluster,
+) -> None:
+    """Frozen, it keeps its connections: what it was sent goes to the next leader, each record once."""
+    topic = "frozen"
+    with Admin(cluster.bootstrap_servers) as admin:
+        admin.create_topic(topic)
+    wait_in_sync(cluster, topic)
+    frozen = broker(cluster, leader_of(cluster, topic))
+    an_hour_ms = 3_600_000
+    with Producer(
+        cluster.bootstrap_servers, request_timeout_ms=an_hour_ms, delivery_timeout_ms=2 * an_hour_ms
+    ) as producer:
+        producer.send(topic, b"0").result(PATIENCE_S)
+        frozen.pause()
+        began = time.monotonic()
+        try:
+            late = [producer.send(topic, b"%d" % index) for index in range(1, 10)]
+            for delivery in late:
+                delivery.result(PATIENCE_S)
+            print(f"written {time.monotonic() - began:.1f} s after its leader was frozen")
+        finally:
+            frozen.resume()
+    wait_in_sync(cluster, topic)
+    assert read(cluster.bootstrap_servers, topic, 1, 10) == [b"%d" % index for index in range(10)]
+
+
 def test_a_stop_one_by_one_loses_no_request(cluster: Cluster) -> None:
     """A rolling restart: the default retries of a client see no error (O5)."""
     topic = "rolling"

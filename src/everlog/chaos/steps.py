@@ -158,7 +158,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             "pause",
             "the leader is frozen for longer than its session, and goes on as if nothing had been",
             "load:5 pause:leader:15 await-writable load:3 heal load:2",
-            unavailable_ms=20_000,
+            unavailable_ms=12_000,
         ),
         _scenario(
             "stop", "the leader leaves cleanly", "load:5 stop:leader await-writable load:3 heal load:2"

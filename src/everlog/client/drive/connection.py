@@ -21,6 +21,8 @@ from everlog.wire.message import Message, Records
 Answer = TypeVar("Answer", bound=Message)
 
 WRITE_BUFFER_BYTES = 1024 * 1024
+SILENT_S = 1.0
+"""A broker that owes an answer and says nothing for so long may be frozen: better ask others meanwhile."""
 _INT32 = Struct(">i")
 
 _APIS = {api.value: api for api in ApiKey}
@@ -107,6 +109,12 @@ class Connection(asyncio.BufferedProtocol):
     def idle_for(self, now: float) -> float:
         """Seconds without a request, by the loop's clock; 0 while one is under way."""
         return 0.0 if self.in_flight else now - self._used_at
+
+    def is_silent(self, now: float) -> bool:
+        """Whether an answer is due and nothing came for `SILENT_S`, by the loop's clock."""
+        if not self._expected:
+            return False
+        return now - max(self._heard_at, self._expected[0].sent_at) >= SILENT_S
 
     @property
     def failure(self) -> EverlogError | None:

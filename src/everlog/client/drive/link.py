@@ -323,7 +323,8 @@ class ClusterLink:
     async def _find_broker(self) -> Connection:
         """Connect to a broker: those known, in any order, then the bootstrap servers, in theirs.
 
-        Known ones that just failed come last: if the whole cluster has moved, the others know where to.
+        Known ones that just failed come last: if the whole cluster has moved, the others know where to. Those
+        that are silent come after those that are not.
         """
         now = asyncio.get_running_loop().time()
         known = [Peer(broker.host, broker.port) for broker in self.view.brokers.values()]
@@ -331,6 +332,7 @@ class ClusterLink:
         bootstrap = [Peer(host, port) for host, port in self.settings.addresses]
         known.sort(key=lambda peer: self._pool.is_paced(peer, now))
         likely = [peer for peer in known if not self._pool.is_paced(peer, now)]
+        likely.sort(key=lambda peer: self._pool.is_silent(peer, now))
         failures: list[EverlogError] = []
         for peer in dict.fromkeys([*likely, *bootstrap, *known]):
             try:

@@ -67,11 +67,17 @@ class Pool:
         return _connection_of(held) if held is not None else None
 
     def least_busy(self) -> Connection | None:
-        """The open connection with the fewest requests under way; not a group's, which may have to wait."""
+        """The open connection with the fewest requests under way, of those that are not silent.
+
+        Not a group's, which may have to wait.
+        """
+        now = asyncio.get_running_loop().time()
         found = [
             connection
             for peer, held in self._held.items()
-            if peer.lane is Lane.DATA and (connection := _connection_of(held)) is not None
+            if peer.lane is Lane.DATA
+            and (connection := _connection_of(held)) is not None
+            and not connection.is_silent(now)
         ]
         return min(found, key=lambda connection: connection.in_flight, default=None)
 
@@ -96,6 +102,11 @@ class Pool:
         """Whether the last attempt failed and the next must wait."""
         pace = self._paces.get(peer[:2])
         return pace is not None and pace.not_before > now
+
+    def is_silent(self, peer: Peer, now: float) -> bool:
+        """Whether there is a connection on which an answer is overdue."""
+        connection = self.ready(peer)
+        return connection is not None and connection.is_silent(now)
 
     def close_idle(self, now: float) -> None:
         """Close the connections that were not used for `connections_max_idle_ms`."""

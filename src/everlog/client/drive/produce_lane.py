@@ -16,6 +16,7 @@ class ProduceLane:
     in_flight: int = 0
     """Requests that are not answered; at most `max_in_flight_requests_per_connection`."""
     is_connecting: bool = False
+    connecting_since: float = 0.0
     blocked_until: float = 0.0
     """Before it nothing is sent: it could not be reached, or it asked for a pause (KIP-219)."""
 

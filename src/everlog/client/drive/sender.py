@@ -32,10 +32,12 @@ from everlog.client.core.producer.send_plan import (
 )
 from everlog.client.core.producer.settings import ACKS_NONE, ProducerSettings
 from everlog.client.core.retry import Backoff
+from everlog.client.drive.connection import SILENT_S
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.produce_lane import ProduceLane
 from everlog.client.drive.producer_id import new_identity
 from everlog.client.drive.settlement import Admission, Settlement
+from everlog.client.drive.silence import OVERDUE_S, Silence
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.produce import ProduceResponse
@@ -55,8 +57,10 @@ class Sender:
         self._identity: ProducerIdentity | None = None if settings.enable_idempotence else NOBODY
         self._is_asking = False
         self._lanes: dict[int, ProduceLane] = {}
+        self._silence = Silence(link, settings, self._settlement)
         self._refresh_backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
         self._refresh_at = 0.0
+        self._refresh_patience_s = 2 * SILENT_S
         self._is_refreshing = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -162,7 +166,7 @@ class Sender:
         accumulator = self._accumulator
         # Before the look around: what is appended from here on calls again, unless the timer is soon enough.
         accumulator.wakes_on_first = accumulator.wakes_on_ready = True
-        due = self._settlement.expire(now)
+        due = min(self._settlement.expire(now), self._silence.look(now))
         lines = accumulator.lines()
         if self._identity is None:
             if lines and self.session is None:
@@ -218,15 +222,16 @@ class Sender:
             # What is under way on a broken connection comes back first, in order.
             if not lane.in_flight and not lane.is_connecting:
                 lane.is_connecting = True
+                lane.connecting_since = now
                 self._start(self._connect(lane))
-            return math.inf
+            return min(self._silence.doubt(queue, lane.connecting_since, now) for queue in queues)
         self._turn += 1
         first = self._turn % len(queues)
         line = [*queues[first:], *queues[:first]]
         while line and lane.in_flight < self._settings.max_in_flight_requests_per_connection:
             departures, line = self._load(lane, line, now)
             self._send(lane, departures, now)
-        return math.inf
+        return now + OVERDUE_S
 
     def _load(
         self, lane: ProduceLane, line: Sequence[PartitionQueue], now: float
@@ -245,7 +250,8 @@ class Sender:
             size += len(encode(batch, self._settings, transactional=self.session is not None))
             queue.sent(batch, lane.node_id, now)
             self.counts.batch_sent(batch, len(batch.encoded or b""))
-            departures.append(Departure(queue, batch))
+            self._silence.sent(queue)
+            departures.append(Departure(queue, batch, batch.attempts))
             if queue.waiting and self._accumulator.is_ready(queue, now) and queue.may_send(lane.node_id):
                 more.append(queue)
         return departures, [*passed, *more]
@@ -307,7 +313,8 @@ class Sender:
             failure = error if isinstance(error, EverlogError) else Closed(f"the producer failed: {error!r}")
             fate = Fate.MOVED if failure.retriable else Fate.FAILED
             for departure in departures:
-                self._settlement.settle(departure, Ruling(fate, error=failure))
+                if departure.is_awaited:
+                    self._settlement.settle(departure, Ruling(fate, error=failure))
         self.pump()
 
     def _take_in(
@@ -328,8 +335,9 @@ class Sender:
             self._link.learn_leader(view)
         answers = answers_by_place(response, names)
         for departure in departures:
-            ruling = rule(departure.batch, answers.get(departure.queue.place))
-            self._settlement.settle(departure, ruling, moved_from=lane.node_id)
+            if departure.is_awaited:
+                ruling = rule(departure.batch, answers.get(departure.queue.place))
+                self._settlement.settle(departure, ruling, moved_from=lane.node_id)
 
     # What takes time.
 
@@ -358,6 +366,7 @@ class Sender:
         if self._refresh_at > now:
             return self._refresh_at
         self._is_refreshing = True
+        self._silence.asked(now)
         topics = sorted(self._settlement.stale)
         self._settlement.stale.clear()
         self._start(self._ask_metadata(topics))
@@ -365,12 +374,16 @@ class Sender:
 
     async def _ask_metadata(self, topics: Sequence[str]) -> None:
         try:
-            await self._link.refresh(topics)
+            # Whoever is asked may be the one that says nothing; the next try has another one, and more time.
+            await self._link.refresh(topics, timeout=min(self._refresh_patience_s, self._link.timeout))
+            self._refresh_patience_s = 2 * SILENT_S
             led = all(self._link.view.leader_of(place) is not None for place in self._waiting_places())
             if led:
                 self._refresh_backoff.reset()
         except EverlogError as error:
             _log.debug("metadata could not be had: %s", error)
+            if isinstance(error, TimedOut):
+                self._refresh_patience_s *= 2
             self._settlement.stale.update(topics)
         finally:
             self._is_refreshing = False

@@ -39,7 +39,7 @@ def a_departure(partition: int = 0, records: int = 2) -> Departure:
         buffer.append(b"k", b"v", (), 1)
     batch = PendingBatch(queue.place, buffer, 0.0, (0,), threading.Lock())
     batch.count = records
-    return Departure(queue, batch)
+    return Departure(queue, batch, 0)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,13 @@ class Departure:
 
     queue: PartitionQueue
     batch: PendingBatch
+    attempt: int
+    """The how-manieth it is of the batch: an answer to an earlier one is of no interest any more."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether what becomes of this attempt still decides on the batch."""
+        return self.attempt == self.batch.attempts and self.batch in self.queue.in_flight
 
 
 def encode(batch: PendingBatch, settings: ProducerSettings, *, transactional: bool) -> bytearray:
