@@ -124,7 +124,8 @@ class Producer:
         added: list[PendingBatch] = []
         # On a thread: a batch takes as long as many turns of the loop, and whoever makes the table may wait.
         while (made := await asyncio.to_thread(next, batches, None)) is not None:
-            await self._room(made[1].size_bytes, surroundings.monotonic() + self.settings.max_block_ms / 1000)
+            deadline = surroundings.monotonic() + self.settings.max_block_ms / 1000
+            await self._room(made[1].size_bytes, deadline, more=True)
             self._check_sending("send_arrow")
             added += self.accumulator.add_batches(queues, [made])
         return BulkDelivery(added)
@@ -274,10 +275,10 @@ class Producer:
             name, len(described[0].partitions), self.link.view.led_partitions(name)
         )
 
-    async def _room(self, need: int, deadline: float) -> None:
+    async def _room(self, need: int, deadline: float, *, more: bool = False) -> None:
         loop = asyncio.get_running_loop()
         room: asyncio.Future[None] = loop.create_future()
-        self.accumulator.when_room(need + HEADER_BYTES, lambda: _settle(room))
+        self.accumulator.when_room(need + HEADER_BYTES, lambda: _settle(room), more=more)
         try:
             async with asyncio.timeout(deadline - surroundings.monotonic()):
                 await room

@@ -1,8 +1,8 @@
 """A stream of answers, cut into frames: each whole answer in a buffer of its own, read into place."""
 
-from functools import cache
 from typing import Final
 
+from everlog.client.core.memory import KEPT_BYTES, keep_memory
 from everlog.model.errors import ProtocolError
 
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
@@ -15,7 +15,7 @@ SCRATCH_BYTES: Final = 64 * 1024
 SPARE_FROM_BYTES: Final = 64 * 1024
 """Answers below it are no reason to keep memory."""
 
-SPARES_BYTES: Final = 24 * 1024 * 1024
+SPARES_BYTES: Final = KEPT_BYTES
 """How much memory is kept for large answers. One is on its way, one waits, one is being read and one is with
 the application: with a megabyte of each of four partitions that is about so much."""
 
@@ -92,7 +92,7 @@ class AnswerFrames:
         for spare in self._spares:
             if size <= len(spare) and _is_free(spare):
                 return memoryview(spare)[:size]
-        _keep_memory()
+        keep_memory()
         # What is free is too small, and would only keep larger ones from being kept.
         self._spares[:] = [spare for spare in self._spares if not _is_free(spare)]
         # Answers of a kind differ a little in size.
@@ -110,16 +110,6 @@ class AnswerFrames:
             f"broker {self._peer} sent an answer of {size} bytes, expected 4 to {self.max_bytes}: "
             "is it a Kafka listener?"
         )
-
-
-@cache
-def _keep_memory() -> None:
-    """Have the C library give less memory back to the system at a time, in this process from now on.
-
-    It does so once it has seen a block of this size come and go: the memory of records and columns, made and
-    dropped again and again, is at hand the next time.
-    """
-    bytearray(SPARES_BYTES)
 
 
 def _is_free(buffer: bytearray) -> bool:

@@ -245,7 +245,7 @@ class Producer:
     def _make_room(self, need: int) -> None:
         settings = self._inner.settings
         room = threading.Event()
-        self._inner.accumulator.when_room(need, room.set)
+        self._inner.accumulator.when_room(need, room.set, more=True)
         if not room.wait(settings.max_block_ms / 1000):
             raise no_room(settings.max_block_ms, settings.buffer_memory)
 

@@ -198,6 +198,40 @@ def test_prebuilt_batches_are_ready_at_once_and_stand_in_line() -> None:
     assert list(bench.line().waiting)[1] is batches[0]
 
 
+def a_built_batch(size: int = 50) -> BatchBuffer:
+    built = BatchBuffer()
+    built.append(None, bytes(size), (), 1_000)
+    return built
+
+
+def test_a_prebuilt_batch_behind_one_that_the_sender_knows_wakes_nobody() -> None:
+    bench = Bench(linger_ms=1_000)
+    wakes: list[int] = []
+    bench.add(partition=2)
+    for partition in (0, 0, 1, 0, 2, 2):
+        # The sender has looked around, and what it found could not be sent yet.
+        bench.accumulator.wakes_on_first = bench.accumulator.wakes_on_ready = True
+        bench.accumulator.add_batches(bench.topic, [(partition, a_built_batch())])
+        wakes.append(bench.wakes)
+    # The first batch of partition 2 is open, and ready only because something stands behind it.
+    assert wakes == [2, 2, 3, 3, 4, 5]
+
+
+def test_who_has_more_to_come_waits_for_a_quarter_of_the_memory() -> None:
+    bench = Bench(buffer_memory=4_000)
+    told: list[str] = []
+    batches = bench.accumulator.add_batches(bench.topic, [(0, a_built_batch(300)) for _ in range(10)])
+    size = batches[0].charged_bytes
+    bench.accumulator.when_room(4_000 - 10 * size, lambda: told.append("fits"), more=True)
+    assert told == ["fits"]
+
+    bench.accumulator.when_room(size, lambda: told.append("more"), more=True)
+    for batch in batches:
+        free = 4_000 - bench.accumulator.used_bytes
+        assert told == (["fits"] if free < 1_000 else ["fits", "more"])
+        bench.accumulator.finished(batch)
+
+
 def test_a_closed_accumulator_refuses_and_tells_those_who_wait() -> None:
     bench = Bench(buffer_memory=400)
     bench.add(200)

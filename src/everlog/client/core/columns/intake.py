@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from everlog.client.core import surroundings
 from everlog.client.core.columns.tables import RowColumns, TableReader, pieces, record_batches
+from everlog.client.core.memory import keep_memory
 from everlog.client.core.producer.accumulator import TopicQueues
 from everlog.client.core.producer.settings import MURMUR2, ROUND_ROBIN, ProducerSettings
 from everlog.model.errors import ConfigError, ErrorCode, Refused
@@ -41,6 +42,7 @@ class ColumnIntake:
         TypeError or ValueError, at once, if a column is missing or of the wrong type; ValueError on the way
         for a row that no record can hold.
         """
+        keep_memory()
         schema, given = record_batches(table)
         reader = TableReader(schema, columns)
         if not self._can_choose and not reader.has_partitions:

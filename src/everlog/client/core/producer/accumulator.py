@@ -163,11 +163,14 @@ class Accumulator:
         They take memory beyond `buffer_memory` if need be: a caller waits with `when_room` before.
         """
         added: list[PendingBatch] = []
+        is_news = False
         with self._lock:
             if self.closed is not None:
                 raise self.closed
             for partition, buffer in batches:
                 queue = topic.queues[partition]
+                # Behind one that is closed it is no news: the sender knows that one, and what it waits for.
+                is_news = is_news or not queue.waiting or not queue.waiting[0].is_closed
                 if queue.waiting:
                     # What is sent after these may not go into a batch that leaves before them.
                     self._count(queue, queue.waiting[-1])
@@ -178,15 +181,21 @@ class Accumulator:
                 self.used_bytes += batch.charged_bytes
                 queue.waiting_bytes += batch.charged_bytes
                 added.append(batch)
-            self._rouse()
+            if is_news and self.wakes_on_ready:
+                self._rouse()
         return added
 
-    def when_room(self, need: int, callback: Callable[[], None]) -> None:
-        """Call this once `need` bytes may fit, or the accumulator closes; perhaps at once."""
+    def when_room(self, need: int, callback: Callable[[], None], *, more: bool = False) -> None:
+        """Call this once `need` bytes may fit, or the accumulator closes; perhaps at once.
+
+        Who has `more` to come waits, if at all, for a quarter of the memory: a thread that is woken for each
+        batch costs more than the batch.
+        """
         with self._lock:
             if self.closed is None and not self._has_room(need) and self.used_bytes:
-                self._short.append((need, callback))
-                self._rouse()
+                self._short.append((max(need, self._memory // 4) if more else need, callback))
+                if self.wakes_on_ready:
+                    self._rouse()
                 return
         callback()
 
