@@ -4,6 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 OURS, CONFLUENT, KAFKA_PYTHON, AIOKAFKA = "everlog", "confluent-kafka", "kafka-python", "aiokafka"
+NONE = "none"
+"""The client of programs that have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +46,18 @@ _SENDERS = (
     Program("confluent produce, callback", CONFLUENT, share=0.5),
     Program("kafka-python send", KAFKA_PYTHON, share=0.05),
     Program("aiokafka send", AIOKAFKA, share=0.1),
+    Program("bare socket, send", NONE, share=2.0),
 )
 _READERS = (
     Program("everlog iterate", OURS),
     Program("everlog poll", OURS),
     Program("everlog poll_arrow", OURS),
+    Program("everlog poll_arrow, views", OURS),
     Program("confluent poll", CONFLUENT),
     Program("confluent consume(500)", CONFLUENT),
     Program("kafka-python iterate", KAFKA_PYTHON, share=0.1),
     Program("aiokafka iterate", AIOKAFKA, share=0.2),
+    Program("bare socket, fetch", NONE),
 )
 
 WORKS = (
@@ -76,6 +81,7 @@ WORKS = (
             Goal("everlog poll", "confluent consume(500)", 1.0, 1.5),
             Goal("everlog iterate", "kafka-python iterate", 5.0, 5.0),
             Goal("everlog poll_arrow", "confluent consume(500)", 5.0, 10.0),
+            Goal("everlog poll_arrow, views", "confluent consume(500)", 5.0, 10.0),
         ),
     ),
 )

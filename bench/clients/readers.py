@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from bench.clients.bare import bare_fetch
 from bench.clients.jobs import Job
 from bench.clients.watch import Stopwatch
 
@@ -52,16 +53,31 @@ def everlog_poll(job: Job, watch: Stopwatch) -> Seen:
 def everlog_poll_arrow(job: Job, watch: Stopwatch) -> Seen:
     """Columns; the lengths of the values are summed up by pyarrow."""
     compute: Any = import_module("pyarrow.compute")  # It has no types.
+    return _poll_columns(job, watch, lambda column: compute.sum(compute.binary_length(column)).as_py())
+
+
+def everlog_poll_views(job: Job, watch: Stopwatch) -> Seen:
+    """Columns with values as views; numpy sums up the lengths, which are every fourth number of the views."""
+    numpy: Any = import_module("numpy")
+    return _poll_columns(
+        job,
+        watch,
+        lambda column: int(numpy.frombuffer(column.buffers()[1], numpy.int32)[::4].sum(dtype=numpy.int64)),
+        views=True,
+    )
+
+
+def _poll_columns(job: Job, watch: Stopwatch, length: Callable[[Any], int], **options: bool) -> Seen:
     with _everlog_consumer(job) as consumer:
         count = size = 0
-        batch = consumer.poll_arrow(_LIMIT_S)
+        batch = consumer.poll_arrow(_LIMIT_S, **options)
         watch.start()
         while batch.num_rows:
-            size += compute.sum(compute.binary_length(batch.column("value"))).as_py()
+            size += length(batch.column("value"))
             count += batch.num_rows
             if count >= job.count:
                 break
-            batch = consumer.poll_arrow(_LIMIT_S)
+            batch = consumer.poll_arrow(_LIMIT_S, **options)
         watch.stop()
     return count, size
 
@@ -183,8 +199,10 @@ READERS: dict[str, Callable[[Job, Stopwatch], Seen]] = {
     "everlog iterate": everlog_iterate,
     "everlog poll": everlog_poll,
     "everlog poll_arrow": everlog_poll_arrow,
+    "everlog poll_arrow, views": everlog_poll_views,
     "confluent poll": confluent_poll,
     "confluent consume(500)": confluent_consume,
     "kafka-python iterate": kafka_python_iterate,
     "aiokafka iterate": aiokafka_iterate,
+    "bare socket, fetch": bare_fetch,
 }

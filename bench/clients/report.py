@@ -29,28 +29,31 @@ def text_tables(results: Results) -> str:
         )
     lines += [
         "",
-        f"{'':10}{'':8}{'times as fast':58}{'median':>9}{'least .. most':>20}{'floor':>8}{'want':>7}",
+        f"{'':10}{'':8}{'times as fast':58}{'median':>9}{'least .. most':>20}{'floor':>8}{'want':>7}"
+        f"{'by CPU':>9}",
     ]
-    for broker, size, goal, ratio in goals(results):
+    for broker, work, size, goal, ratio in goals(results):
+        less = results.cpu_ratio(broker, work, size, goal.program, goal.against)
+        by_cpu = "" if less is None else f"{less.median:.2f}x"
         words = f"{goal.program} by {goal.against}"
         span = f"{ratio.least:.2f} .. {ratio.most:.2f}"
         lines.append(
             f"{broker:10}{_size(size):8}{words:58}{ratio.median:>8.2f}x{span:>20}{goal.floor:>7g}x"
-            f"{goal.want:>6g}x {_verdict(goal, ratio)}"
+            f"{goal.want:>6g}x{by_cpu:>9} {_verdict(goal, ratio)}"
         )
     return "\n".join([*lines, *(f"failed: {failure}" for failure in results.failures)])
 
 
-def goals(results: Results) -> list[tuple[str, int, Goal, Spread]]:
-    """Broker, size, goal and ratio of everything that has a goal and was measured."""
-    found: list[tuple[str, int, Goal, Spread]] = []
+def goals(results: Results) -> list[tuple[str, str, int, Goal, Spread]]:
+    """Broker, work, size, goal and ratio of everything that has a goal and was measured."""
+    found: list[tuple[str, str, int, Goal, Spread]] = []
     places = dict.fromkeys((sample.broker, sample.size) for sample in results.samples)
     for broker, size in places:
         for work in WORKS:
             for goal in work.goals:
                 ratio = results.ratio(broker, work.name, size, goal.program, goal.against)
                 if ratio is not None:
-                    found.append((broker, size, goal, ratio))
+                    found.append((broker, work.name, size, goal, ratio))
     return found
 
 
@@ -58,7 +61,7 @@ def missed(results: Results) -> list[str]:
     """The goals whose floor was not reached, in words."""
     return [
         f"{goal.program} is {ratio.median:.2f}x {goal.against} on {broker} at {size} B, floor {goal.floor:g}x"
-        for broker, size, goal, ratio in goals(results)
+        for broker, _, size, goal, ratio in goals(results)
         if ratio.median < goal.floor
     ]
 

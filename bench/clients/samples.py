@@ -51,13 +51,23 @@ class Results:
 
     def ratio(self, broker: str, work: str, size: int, ours: str, theirs: str) -> Spread | None:
         """How many times as fast ours is, by runs of the same repeat; None without such."""
+        pairs = self._pairs(broker, work, size, ours, theirs)
+        return Spread.of([a.records_per_s / b.records_per_s for a, b in pairs]) if pairs else None
+
+    def cpu_ratio(self, broker: str, work: str, size: int, ours: str, theirs: str) -> Spread | None:
+        """How many times as much CPU theirs takes, by runs of the same repeat; None without such."""
+        pairs = [pair for pair in self._pairs(broker, work, size, ours, theirs) if pair[0].cpu_s_per_million]
+        return Spread.of([b.cpu_s_per_million / a.cpu_s_per_million for a, b in pairs]) if pairs else None
+
+    def _pairs(
+        self, broker: str, work: str, size: int, ours: str, theirs: str
+    ) -> list[tuple[Sample, Sample]]:
         other = {sample.repeat: sample for sample in self.of(broker, work, size, theirs)}
-        ratios = [
-            sample.records_per_s / other[sample.repeat].records_per_s
+        return [
+            (sample, other[sample.repeat])
             for sample in self.of(broker, work, size, ours)
             if sample.repeat in other
         ]
-        return Spread.of(ratios) if ratios else None
 
     def save(self, path: Path) -> None:
         """Write everything to a file."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from bench.clients.bare import bare_send
 from bench.clients.jobs import Job
 from bench.clients.watch import Stopwatch
 
@@ -164,4 +165,5 @@ SENDERS: dict[str, Callable[[Job, Stopwatch], int]] = {
     "confluent produce, callback": confluent_produce,
     "kafka-python send": kafka_python_send,
     "aiokafka send": aiokafka_send,
+    "bare socket, send": bare_send,
 }

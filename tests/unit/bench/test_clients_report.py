@@ -1,5 +1,6 @@
 """The comparison of Python clients: ratios of runs that followed each other, floors, what is kept."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from bench.clients import report
@@ -35,6 +36,17 @@ def test_a_ratio_is_the_median_of_those_within_a_repeat() -> None:
     assert ratio is not None
     assert (ratio.median, ratio.least, ratio.most) == (3.0, 3.0, 3.3)
     assert found.ratio("everlog", "send", 100, "everlog send", "kafka-python send") is None
+
+
+def test_what_theirs_costs_in_cpu_is_told_beside_the_rate() -> None:
+    found = results([300], [100])
+    found.samples[1] = replace(found.samples[1], cpu_s_per_million=6.0)
+
+    cpu = found.cpu_ratio("everlog", "send", 100, "everlog send", "confluent produce, callback")
+
+    assert cpu is not None
+    assert cpu.median == 4.0
+    assert "4.00x as wanted" in report.text_tables(found)
 
 
 def test_a_ratio_below_the_floor_is_told() -> None:
