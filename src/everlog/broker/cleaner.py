@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from everlog.broker.replicas import Replica
 from everlog.log.appending import World
-from everlog.log.compaction import CleanerMemory, DirtyPart, clean_plan, dirty_part
-from everlog.log.compaction_run import Cleaning, Job, LogChangedError
 from everlog.log.directory import LogDirectory
 from everlog.log.partition import PartitionLog
 from everlog.log.settings import FOREVER
@@ -23,6 +21,8 @@ from everlog.ports.aside import Aside
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
+    from everlog.log.compaction import DirtyPart
+    from everlog.log.compaction_run import Cleaning, Job
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class _Round:
 
     __slots__ = ("began_at", "cleaning", "directory", "jobs", "next_at", "next_job")
 
-    def __init__(self, cleaning: Cleaning, directory: LogDirectory, now: Instant) -> None:
+    def __init__(self, cleaning: "Cleaning", directory: LogDirectory, now: Instant) -> None:
         self.began_at = now
         self.cleaning = cleaning
         self.directory = directory
@@ -92,7 +92,7 @@ class Cleaner:
         for replica, log, part in found[: threads - len(self._rounds) - len(self._starting)]:
             self._begin(replica, log, part)
 
-    def _candidates(self) -> list[tuple[Replica, PartitionLog, DirtyPart]]:
+    def _candidates(self) -> "list[tuple[Replica, PartitionLog, DirtyPart]]":
         now, wall = self._broker.clock.now(), self._broker.clock.wall()
         found: list[tuple[Replica, PartitionLog, DirtyPart]] = []
         compacted = [
@@ -102,6 +102,11 @@ class Cleaner:
         ]
         known = {log for _, log in compacted}
         self._left_alone = {log: until for log, until in self._left_alone.items() if log in known}
+        if not compacted:
+            return found
+        # How logs are compacted is imported when there is one: a broker is to serve a moment after its start.
+        from everlog.log.compaction import dirty_part
+
         for replica, log in compacted:
             if log.failure or log in self._rounds or log in self._starting:
                 continue
@@ -125,7 +130,7 @@ class Cleaner:
 
     # --- a round
 
-    def _begin(self, replica: Replica, log: PartitionLog, part: DirtyPart) -> None:
+    def _begin(self, replica: Replica, log: PartitionLog, part: "DirtyPart") -> None:
         directory = self._directory_of(replica)
         if replica.name in directory.clean_ends:
             self._start(log, directory, part)
@@ -144,7 +149,10 @@ class Cleaner:
 
         self._broker.checkpoint_start_offsets(noted)
 
-    def _start(self, log: PartitionLog, directory: LogDirectory, part: DirtyPart) -> None:
+    def _start(self, log: PartitionLog, directory: LogDirectory, part: "DirtyPart") -> None:
+        from everlog.log.compaction import CleanerMemory, clean_plan
+        from everlog.log.compaction_run import Cleaning
+
         settings = self._broker.settings
         threads = max(1, settings[keys.LOG_CLEANER_THREADS])
         memory = CleanerMemory(
@@ -161,12 +169,14 @@ class Cleaner:
         rate = self._broker.settings[keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND]
         return max(1, int(min(float(STEP_BYTES), rate * _THROTTLE_MS / 1000)))
 
-    def _run(self, cleaning: _Round, job: Job) -> None:
+    def _run(self, cleaning: _Round, job: "Job") -> None:
         cleaning.next_job = None
         self._aside.run(job, lambda result: self._advance(cleaning, result))
 
     def _advance(self, cleaning: _Round, result: int | CorruptDataError | OSError | None) -> None:
         """Take in what a job has done and go on to the next, at once or when the rate allows it."""
+        from everlog.log.compaction_run import LogChangedError
+
         log = cleaning.cleaning.log
         try:
             if isinstance(result, OSError):

@@ -74,7 +74,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with 0 when it did what was asked, 1 when it failed, 2 on wrong usage."""
     # Most of what a command makes are modules, and they stay: looking for cycles among them is a tenth of a
     # start.
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(100_000, 20, 50)
     sys.exit(_run(args))
 
 

@@ -6,7 +6,7 @@ and begins anew with each lead. `RecoverLeaders` is the command.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from everlog.controller.decisions import Decision, Standing
@@ -19,6 +19,7 @@ from everlog.controller.partition_changes import (
     concerned_partitions,
 )
 from everlog.metadata.image import BrokerImage, ClusterImage, PartitionImage
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import BrokerId, Instant
 from everlog.wire.message import Message
 

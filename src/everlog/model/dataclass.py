@@ -1,4 +1,4 @@
-"""`dataclass` as in the standard library, but a frozen one with slots is compiled when it is first made.
+"""`dataclass` as in the standard library, but one with slots is compiled when it is first used.
 
 The standard library writes and compiles six functions for each frozen dataclass while its module is imported:
 half a millisecond a class, of which a broker loads more than a hundred before it serves, and uses half. Here
@@ -15,6 +15,7 @@ else:
     from inspect import get_annotations
     from typing import ClassVar
 
+    _WAYS = {"slots": True}, {"slots": True, "frozen": True}
     _LEFT_ALONE = {"__init__", "__post_init__", "__init_subclass__", "__repr__", "__eq__", "__hash__"}
     _LEFT_ALONE |= {
         "__setattr__",
@@ -29,8 +30,8 @@ else:
         """Make a class a dataclass; the options are the standard library's."""
 
         def make(cls):
-            if options == {"frozen": True, "slots": True} and _is_plain(cls):
-                return _make(cls)
+            if options in _WAYS and _is_plain(cls):
+                return _make(cls, is_frozen="frozen" in options)
             return dataclasses.dataclass(**options)(cls)
 
         return make if cls is None else make(cls)
@@ -55,13 +56,23 @@ else:
             if name in body:
                 has_default = True
                 default = body[name]
-                if isinstance(default, dataclasses.Field) or default.__class__.__hash__ is None:
+                if isinstance(default, dataclasses.Field):
+                    if not _has_only_a_factory(default):
+                        return False
+                elif default.__class__.__hash__ is None:
                     return False
             elif has_default or name == "self":
                 return False
         return True
 
-    def _make(cls):
+    def _has_only_a_factory(field):
+        missing = dataclasses.MISSING
+        usual = (
+            field.init and field.repr and field.compare and field.hash is None and field.kw_only is missing
+        )
+        return usual and field.default_factory is not missing
+
+    def _make(cls, is_frozen):
         """The class anew, with slots and with methods that are compiled when they are first called."""
         annotations = get_annotations(cls)
         names = tuple(annotations)
@@ -69,20 +80,13 @@ else:
         body = {name: value for name, value in cls.__dict__.items() if name not in defaults}
         body.pop("__dict__", None)
         body.pop("__weakref__", None)
-        body |= _SAME_FOR_ALL
         body["__slots__"] = body["__match_args__"] = names
-        body["__dataclass_fields__"] = _Twin("__dataclass_fields__", annotations, defaults)
-        body["__dataclass_params__"] = _Twin("__dataclass_params__", annotations, defaults)
+        body["__repr__"] = _repr
+        for told in ("__dataclass_fields__", "__dataclass_params__"):
+            body[told] = _Twin(told, annotations, defaults, is_frozen)
 
         def __init__(self, *args, **kwargs):
-            parameters = (
-                "self",
-                *(f"{name}=__default_{name}__" if name in defaults else name for name in names),
-            )
-            world = {f"__default_{name}__": value for name, value in defaults.items()}
-            world |= {f"__set_{name}__": made.__dict__[name].__set__ for name in names}
-            lines = [f"__set_{name}__(self, {name})" for name in names] or ["pass"]
-            made.__init__ = init = _compile(made, "__init__", ", ".join(parameters), lines, world)
+            made.__init__ = init = _compile_init(made, names, defaults)
             init(self, *args, **kwargs)
 
         def __eq__(self, other):
@@ -96,10 +100,31 @@ else:
             made.__hash__ = hashed = _compile(made, "__hash__", "self", lines, {})
             return hashed(self)
 
-        body |= {"__init__": __init__, "__eq__": __eq__, "__hash__": __hash__}
+        body["__init__"] = __init__
+        body["__eq__"] = __eq__
+        if is_frozen:
+            body["__hash__"] = __hash__
+            body |= _FROZEN
         made = type(cls.__name__, (), body)
         made.__qualname__ = cls.__qualname__
         return made
+
+    def _compile_init(made, names, defaults):
+        parameters, lines, world = ["self"], [], {"__unset__": dataclasses.MISSING}
+        for name in names:
+            value = name
+            world[f"__set_{name}__"] = made.__dict__[name].__set__
+            if name not in defaults:
+                parameters.append(name)
+            elif isinstance(defaults[name], dataclasses.Field):
+                parameters.append(f"{name}=__unset__")
+                world[f"__make_{name}__"] = defaults[name].default_factory
+                value = f"__make_{name}__() if {name} is __unset__ else {name}"
+            else:
+                parameters.append(f"{name}=__default_{name}__")
+                world[f"__default_{name}__"] = defaults[name]
+            lines.append(f"__set_{name}__(self, {value})")
+        return _compile(made, "__init__", ", ".join(parameters), lines or ["pass"], world)
 
     def _tuple(of, names):
         return f"({''.join(f'{of}.{name}, ' for name in names)})"
@@ -127,8 +152,7 @@ else:
         for name, value in zip(self.__match_args__, state, strict=True):
             object.__setattr__(self, name, value)
 
-    _SAME_FOR_ALL = {
-        "__repr__": _repr,
+    _FROZEN = {
         "__setattr__": _refuse_assignment,
         "__delattr__": _refuse_deletion,
         "__getstate__": _getstate,
@@ -138,12 +162,13 @@ else:
     class _Twin:
         """What the standard library says of a class with these fields, found out when somebody asks."""
 
-        def __init__(self, attribute, annotations, defaults):
+        def __init__(self, attribute, annotations, defaults, is_frozen):
             self._attribute = attribute
             self._body = {"__annotations__": annotations, **defaults}
+            self._is_frozen = is_frozen
 
         def __get__(self, _instance, owner):
-            twin = dataclasses.dataclass(frozen=True)(type(owner.__name__, (), dict(self._body)))
-            found = getattr(twin, self._attribute)
+            twin = type(owner.__name__, (), dict(self._body))
+            found = getattr(dataclasses.dataclass(frozen=self._is_frozen)(twin), self._attribute)
             setattr(owner, self._attribute, found)
             return found

@@ -5,8 +5,9 @@ UNATTACHED --no leader in time--> PROSPECTIVE --majority would vote--> CANDIDATE
      any of them --a later epoch without a leader--> UNATTACHED
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Instant, Offset
 from everlog.raft.messages import Fetch, FetchSnapshot, ReplicaKey, SnapshotId, VoterChange
 

@@ -161,6 +161,27 @@ def test_nothing_is_compiled_before_it_is_used() -> None:
     assert [one.__code__.co_filename for one in after] == ["<string>"] * 3
 
 
+def test_one_that_is_not_frozen_can_be_changed_and_has_no_hash() -> None:
+    @dataclass(slots=True)
+    class Changing:
+        x: int
+        seen: set[int] = field(default_factory=set[int])
+
+    one, other = Changing(1), Changing(1)
+    one.seen.add(7)
+    one.x = 2
+
+    assert repr(one).endswith(".Changing(x=2, seen={7})")
+    assert one != other
+    assert one == Changing(2, {7})
+    assert replace(one, x=3) == Changing(3, {7})
+    assert copy.copy(one) == one
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+    with pytest.raises(AttributeError):
+        one.y = 3  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue] - the mistake
+
+
 def test_what_is_not_plain_is_left_to_the_standard_library() -> None:
     @dataclass(frozen=True, slots=True)
     class Odd:
@@ -171,16 +192,18 @@ def test_what_is_not_plain_is_left_to_the_standard_library() -> None:
         def __post_init__(self, start: int) -> None:
             self.items["start"] = start
 
-    @dataclass(slots=True)
-    class Changing:
+    @dataclass(frozen=True, slots=True)
+    class Uncompared:
+        x: int
+        note: str = field(default="", compare=False)
+
+    @dataclass(frozen=True, slots=True, order=True)
+    class Ordered:
         x: int
 
     assert Odd(3).items == {"start": 3}
-    changing = Changing(1)
-    changing.x = 2
-    assert changing == Changing(2)
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(changing)
+    assert Uncompared(1, "a") == Uncompared(1, "b")
+    assert Ordered(1) < Ordered(2)
 
 
 def test_mistakes_are_found_where_the_class_is_made() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from everlog.broker import txn_verification
 from everlog.broker.exchange import Exchange
 from everlog.broker.leader_hints import elsewhere, endpoints
 from everlog.broker.leadership import not_leader
@@ -44,12 +43,12 @@ _Place = tuple[list[ProduceResult], int]
 
 def handle(broker: "Broker", request: ProduceData, exchange: Exchange, *, is_verified: bool = False) -> None:
     """Append what can be appended, and answer once it is as durable as the client asked for."""
-    if (
-        request.transactional_id is not None
-        and not is_verified
-        and txn_verification.hold(broker, request, exchange, partial(handle, is_verified=True))
-    ):
-        return
+    if request.transactional_id is not None and not is_verified:
+        # A broker is to serve a moment after its start, and its first records are rarely of a transaction.
+        from everlog.broker.txn_verification import hold
+
+        if hold(broker, request, exchange, partial(handle, is_verified=True)):
+            return
     acks = request.acks
     if acks not in (0, 1, -1):
         results: _Results = [

@@ -1,11 +1,11 @@
 """Watch: until when members must be heard from, and where from. Soft state only."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from everlog.coordinator.group.classic_timers import Timers
 from everlog.coordinator.group.consumer_member import Member, MemberState
+from everlog.model.dataclass import dataclass
 from everlog.model.ids import Instant
 from everlog.ports.alarm import Alarm
 
