@@ -236,6 +236,8 @@ def check_directory(
             assert (partition in directory) == ghost.present, (partition, ghost.present)
         if partition not in directory:
             continue
+        if ghost.present and ghost.synced_end:
+            assert directory.topic_id(partition) == ghost.topic_id, partition
         log = directory.get(partition, SMALL)
         assert log is not None, directory.problems
         found[partition] = check_log(log, ghost, files)

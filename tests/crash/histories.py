@@ -185,6 +185,32 @@ def clean_stops(machine: Machine) -> None:
     machine.append(A, 1)
 
 
+def stops_of_logs_without_records(machine: Machine) -> None:
+    """Logs that get their first record after one stop, or two; until then a stop leaves their files alone."""
+    machine.create(A)
+    machine.create(B)
+    machine.stop()
+    machine.start()
+    machine.append(A, 1, producer=5)
+    machine.sync(A)
+    machine.checkpoint()
+    machine.append(A, 1, producer=5)
+    machine.stop()
+    machine.start()
+    machine.append(B, 2)
+    machine.epoch = 1
+    machine.append(A, 1, producer=5)
+    machine.append(A, 1)
+    machine.stop()
+    machine.start()
+    machine.truncate(A, 0)
+    machine.stop()
+    machine.start()
+    machine.epoch = 2
+    machine.append(A, 2, producer=6)
+    machine.stop()
+
+
 def deleted_topics(machine: Machine) -> None:
     """A topic is deleted and another of the same name takes its place, which inherits nothing."""
     machine.create(A)
@@ -256,6 +282,7 @@ SCRIPTED: dict[str, History] = {
         truncations,
         transactions,
         clean_stops,
+        stops_of_logs_without_records,
         deleted_topics,
     )
 }

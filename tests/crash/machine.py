@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from everlog.log.directory import LogDirectory
 from everlog.log.partition import Origin, PartitionLog, World
 from everlog.log.settings import LogSettings
-from everlog.model.ids import LeaderEpoch, Offset
+from everlog.model.ids import NO_UUID, LeaderEpoch, Offset, Uuid
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import BatchView, batch_at
 from everlog.records.builder import NewRecord, build_batch
 from everlog.records.control import ControlType, Producer, build_marker
+from everlog.sim.aside import SimAside
 from everlog.sim.chance import SimRandom
 from everlog.sim.clock import SimClock
 from everlog.sim.disk import SimFiles
@@ -31,6 +32,8 @@ class Ghost:
     present: bool = False
     """Whether the partition must be there; where it `changes`, it may and may not."""
     changes: bool = True
+    topic_id: Uuid = NO_UUID
+    """Whose directory it is, as it must say once anything in it is durable."""
     batches: list[bytes] = field(default_factory=list[bytes])
     """All batches ever appended, as they lie on disk, but for those that were cut off."""
     past: list[list[bytes]] = field(default_factory=list[list[bytes]])
@@ -76,8 +79,8 @@ class Machine:
         return found
 
     def create(self, partition: TopicPartition) -> None:
-        ghost = self.ghosts[partition] = Ghost()
-        self.directory.create(partition, self._random.uuid(), self.settings)
+        ghost = self.ghosts[partition] = Ghost(topic_id=self._random.uuid())
+        self.directory.create(partition, ghost.topic_id, self.settings)
         ghost.present, ghost.changes = True, False
 
     def delete(self, partition: TopicPartition) -> None:
@@ -212,7 +215,7 @@ class Machine:
         """Stop cleanly, which makes everything durable."""
         ends = {partition: int(self.log(partition).end_offset) for partition in self.directory.partitions}
         starts = {partition: int(self.log(partition).start_offset) for partition in self.directory.partitions}
-        self.directory.close()
+        self.directory.close(SimAside())
         assert self.directory.problems == []
         for partition, end in ends.items():
             self.ghosts[partition].synced_end = end

@@ -1,14 +1,18 @@
 """The crash tests have teeth: each rule of durability that is broken on purpose makes one of them fail."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from everlog.log.directory import LogDirectory
+from everlog.log.partition import PartitionLog
+from everlog.log.recovery import Opening
 from everlog.log.removal import Removals
+from everlog.log.settings import LogSettings
 from everlog.log.sync import SyncPlan
 from everlog.model.ids import Instant, Offset
 from everlog.model.topics import TopicPartition
+from everlog.sim.aside import SimAside
 from everlog.sim.disk import SimFiles
 from everlog.sim.handle import SimFile
 from tests.crash.histories import SCRIPTED
@@ -98,6 +102,32 @@ def damage_does_not_end_the_log(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("everlog.log.recovery._Scan._drop_from", drop_from)
 
 
+def a_stop_does_not_wait_for_its_syncs(patch: pytest.MonkeyPatch) -> None:
+    """The mark of a clean stop is written while logs are still to be made durable."""
+
+    def run_together(self: SimAside, jobs: Sequence[Callable[[], None]]) -> list[OSError | None]:
+        return [None] * len(jobs)
+
+    patch.setattr(SimAside, "run_together", run_together)
+
+
+def files_of_a_log_without_records_count_as_durable(patch: pytest.MonkeyPatch) -> None:
+    """After a clean stop the first sync covers the records, and neither the file's name nor whose it is."""
+    really_open = LogDirectory._open_as  # pyright: ignore[reportPrivateUsage]  # as above
+
+    def open_as(
+        self: LogDirectory, partition: TopicPartition, settings: LogSettings, opening: Opening
+    ) -> PartitionLog:
+        log = really_open(self, partition, settings, opening)
+        if log.bare and opening.clean:
+            unsynced = log._unsynced  # pyright: ignore[reportPrivateUsage]  # as above
+            unsynced.changed = unsynced.names_changed = False
+            unsynced.others = []
+        return log
+
+    patch.setattr(LogDirectory, "_open_as", open_as)
+
+
 MUTANTS: dict[Patch, str] = {
     logs_are_not_synced: "group_commits",
     names_are_not_synced: "group_commits",
@@ -107,6 +137,8 @@ MUTANTS: dict[Patch, str] = {
     segments_go_before_the_start_is_durable: "retention_during_a_checkpoint",
     a_deleted_topic_leaves_its_offsets: "deleted_topics",
     damage_does_not_end_the_log: "appends_and_rolls",
+    a_stop_does_not_wait_for_its_syncs: "clean_stops",
+    files_of_a_log_without_records_count_as_durable: "stops_of_logs_without_records",
 }
 
 

@@ -86,6 +86,7 @@ class QuorumNode:
         alarm: Alarm,
         links: Links,
     ) -> None:
+        self._aside = aside
         make_dir_durably(files, DATA)
         self.cluster_id, directories = identify(files, [DATA], settings.node_id, random, _CLUSTER_ID)
         home = self._home = LogDirectory(World(files, clock, random), DATA)
@@ -140,7 +141,7 @@ class QuorumNode:
     def close(self) -> None:
         """Make everything durable."""
         self._peers.close()
-        self._home.close(broker_epoch=0)
+        self._home.close(self._aside, broker_epoch=0)
 
 
 class _Machine(Machine):

@@ -2,13 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 _log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+_THREADS_TOGETHER = 32
+"""Threads for many jobs at once: a disk takes the syncs of many files together in the time of one."""
 
 
 class ThreadAside:
@@ -33,6 +36,13 @@ class ThreadAside:
     def run(self, job: Callable[[], Result], done: Callable[[Result | OSError], None]) -> None:
         """Run `job` on a thread, then call `done` on the loop with its result or its OSError."""
         self._executor.submit(self._work, job, done)
+
+    def run_together(self, jobs: Sequence[Callable[[], None]]) -> list[OSError | None]:
+        """Run jobs side by side, on threads of their own, and return when all have ended; it blocks."""
+        if not jobs:
+            return []
+        with ThreadPoolExecutor(min(_THREADS_TOGETHER, len(jobs)), "everlog-together") as executor:
+            return list(executor.map(_failure_of, jobs))
 
     def close(self) -> None:
         """Wait for the jobs that were handed in; their `done`s are then queued on the loop."""
@@ -67,3 +77,11 @@ class ThreadAside:
         if not self._bug_seen:
             self._bug_seen = True
             self._on_bug(error)
+
+
+def _failure_of(job: Callable[[], None]) -> OSError | None:
+    try:
+        job()
+    except OSError as error:
+        return error
+    return None

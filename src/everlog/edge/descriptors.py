@@ -82,13 +82,18 @@ class DescriptorPool:
             if not known:
                 self._take_known(directory, name)
 
-    def renamed(self, old: str, new: str) -> None:
-        """Follow the rename of a file or directory that has just been done; the lock is held."""
+    def renamed(self, old: str, new: str, *, is_directory: bool) -> None:
+        """Follow the rename of a file or directory that has just been done; the lock is held.
+
+        That of a directory costs as much as there are directories with files that are known.
+        """
         # Whoever had the file that was replaced has lost it, as if it had been unlinked.
         self.lose(new)
         for descriptor in self._take_known(*os.path.split(old)):
             descriptor.path = new
             self.enter(descriptor)
+        if not is_directory:
+            return
         below = f"{old}/"
         for directory in [d for d in self._known if d == old or d.startswith(below)]:
             for name, descriptors in self._known.pop(directory).items():

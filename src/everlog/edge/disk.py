@@ -284,7 +284,7 @@ class RealFiles:
         """Rename a file or directory, atomically replacing a file at `new`; open files go along."""
         with self._pool.lock:
             os.rename(old, new)
-            self._pool.renamed(old, new)
+            self._pool.renamed(old, new, is_directory=os.path.isdir(new))
 
     def unlink(self, path: str) -> None:
         """Remove a file. Who has it open can read it no more, unless it is pinned."""

@@ -7,9 +7,11 @@ from everlog.log import checkpoint
 from everlog.log.partition import PartitionLog, World
 from everlog.log.recovery import Opening
 from everlog.log.settings import LogSettings
+from everlog.log.sync import SyncPlan
 from everlog.model.errors import CorruptDataError, StorageError
 from everlog.model.ids import Instant, Offset, Timestamp, Uuid
 from everlog.model.topics import TopicPartition
+from everlog.ports.aside import Aside
 from everlog.ports.files import Files
 
 DELETE_SUFFIX = "-delete"
@@ -211,7 +213,6 @@ class LogDirectory:
         """
         assert partition not in self._known, partition
         path = f"{self.path}/{partition}"
-        metadata = f"{path}/{checkpoint.PARTITION_METADATA}"
         try:
             if partition in self._departed:
                 # What the files say of the one that was deleted would be taken as said of this one.
@@ -219,15 +220,13 @@ class LogDirectory:
                 plan.run()
                 self.checkpointed(plan)
             self._files.make_dir(path)
-            self._write_topic_id(metadata, topic_id)
+            self._write_topic_id(f"{path}/{checkpoint.PARTITION_METADATA}", topic_id)
             self._files.sync_dir(self.path)
         except OSError as error:
             self._troubled(False)
             raise StorageError(f"{path} cannot be made: {error}") from error
         self._known[partition] = None
-        log = self._open(partition, settings)
-        log.sync_with(metadata)
-        return log
+        return self._open(partition, settings)
 
     def set_topic_id(self, partition: TopicPartition, topic_id: Uuid) -> None:
         """Write down whose a directory is that does not say so itself; durable with the log's next sync."""
@@ -263,6 +262,9 @@ class LogDirectory:
         except StorageError:
             self._troubled(False)
             raise
+        if log.bare:
+            # The last run may have ended without a sync of it.
+            log.sync_with(f"{log.path}/{checkpoint.PARTITION_METADATA}")
         log.before_lowering = self._offsets_lowered
         log.on_trouble = self._troubled
         self._logs[partition] = log
@@ -379,18 +381,12 @@ class LogDirectory:
         except OSError as error:
             raise StorageError(f"{self.path} cannot be checkpointed: {error}") from error
 
-    def close(self, *, broker_epoch: int = _NO_BROKER_EPOCH) -> None:
+    def close(self, aside: Aside, *, broker_epoch: int = _NO_BROKER_EPOCH) -> None:
         """Close all logs, write the checkpoints and, if everything is durable, the clean-shutdown marker.
 
         What could not be closed cleanly is noted in `problems`; the next start then recovers.
         """
-        closed = True
-        for log in self._logs.values():
-            try:
-                log.close()
-            except StorageError as error:
-                self.problems.append(str(error))
-                closed = False
+        closed = self._close_logs(aside)
         if not self.clean and any(partition not in self._logs for partition in self._known):
             # Partitions that were never opened since the unclean stop still have to be recovered.
             closed = False
@@ -404,6 +400,30 @@ class LogDirectory:
                 )
         except (StorageError, OSError) as error:
             self.problems.append(str(error))
+
+    def _close_logs(self, aside: Aside) -> bool:
+        """Make all logs durable, many at a time, and let go of their files; returns whether they all are."""
+        problems: list[str] = []
+        plans: list[tuple[PartitionLog, SyncPlan]] = []
+        for log in self._logs.values():
+            try:
+                plan = log.closing_plan()
+            except StorageError as error:
+                problems.append(str(error))
+                continue
+            if plan is not None:
+                plans.append((log, plan))
+        results = aside.run_together([plan.run for _, plan in plans])
+        for (log, plan), error in zip(plans, results, strict=True):
+            if error is None:
+                log.synced(plan)
+            else:
+                log.sync_failed(error)
+                problems.append(f"{log.partition} cannot be closed: {error}")
+        for log in self._logs.values():
+            log.abandon()
+        self.problems += problems
+        return not problems
 
 
 def make_dir_durably(files: Files, path: str) -> None:

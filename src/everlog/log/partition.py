@@ -36,6 +36,7 @@ from everlog.records.run import BatchRun
 __all__ = ["Appended", "Origin", "PartitionLog", "World"]
 
 _CLIENT = Origin.CLIENT
+_READ_QUICKLY_BYTES = 16 << 10
 
 
 class PartitionLog:
@@ -81,7 +82,9 @@ class PartitionLog:
         """Called when `recovery_point` or `start_offset` was lowered, to make it durable before the cut."""
         self.on_trouble: Callable[[bool], None] | None = None
         """Called when the disk has refused something; with True where the log takes nothing more for it."""
-        recovered = loaded.segments if loaded.changed else []
+        self.bare: bool = loaded.bare
+        """Whether the log was opened without ever having had a record: then none of its files is durable."""
+        recovered = loaded.segments if loaded.changed or loaded.bare else []
         self._unsynced = Unsynced(world.files, world.clock, path, recovered)
         self.swaps = Swaps(world.files, path, (self._segments, self._bases), self._unsynced, self.removals)
         """Puts segments that compaction has rewritten into the place of the old ones (L6)."""
@@ -199,15 +202,16 @@ class PartitionLog:
         return Appended(base_offset, last_offset, time, False, self._flushes and unsynced.wanted(settings))
 
     def begin_epoch(self, epoch: LeaderEpoch) -> None:
-        """Note that `epoch` begins at the end of the log, which may stay without records in it."""
+        """Note that `epoch` begins at the end of the log, which may stay without records in it.
+
+        Until it has some it need not be durable: whoever leads after a restart leads in a later one.
+        """
         if epoch > self.epochs.latest:
             self.epochs.assign(epoch, self.end_offset)
-            self._unsynced.changed = True
 
     def forget_empty_epochs(self) -> None:
         """Forget epochs that were led here without a record in them: a follower speaks of records only."""
         self.epochs.truncate_end(self.end_offset)
-        self._unsynced.changed = True
 
     def last_epoch(self) -> LeaderEpoch:
         """The epoch of the last record; -1 if there is none."""
@@ -564,7 +568,6 @@ class PartitionLog:
         if offset > self.start_offset:
             self.start_offset = offset
             self.epochs.truncate_start(offset)
-            self._unsynced.changed = True
 
     def enforce_retention(self, wall: Timestamp, high_watermark: Offset) -> bool:
         """Let go of expired segments and producers (L5); returns whether files wait in `removals`.
@@ -613,7 +616,8 @@ class PartitionLog:
 
     def sync_with(self, path: str) -> None:
         """Let the next plan make another file of the log's directory durable too, and its name."""
-        self._unsynced.others.append(path)
+        if path not in self._unsynced.others:
+            self._unsynced.others.append(path)
         self._unsynced.changed = self._unsynced.names_changed = True
 
     def sync_plan(self) -> SyncPlan | None:
@@ -634,33 +638,40 @@ class PartitionLog:
         # One that was deleted meanwhile had its files renamed under the sync.
         self.failure = self._refused("cannot be synced", error, lasting=self.failure is None)
 
-    def close(self) -> None:
-        """Make everything durable and let go of the files, so that the next start scans nothing.
+    def closing_plan(self) -> SyncPlan | None:
+        """What makes everything durable, so that the next start scans nothing; None if it is already.
 
-        StorageError if that cannot be, and the stop was not a clean one.
+        Carried out as a `sync_plan` is, with nothing appended any more. StorageError if the disk refuses.
         """
+        if self.failure is not None:
+            raise self.failure
+        if self.bare and not self.end_offset and not self.generation:
+            return None  # Nothing is lost with files that a start makes anew where they are missing.
+        if not self._unsynced.changed and self.recovery_point == self.end_offset:
+            return None
+        self._unsynced.changed = True
         try:
-            if self.failure is not None:
-                raise self.failure
-            if self._unsynced.changed or self.recovery_point < self.end_offset:
-                self._close_saving()
+            replay.write_snapshot(self._files, self.path, self.end_offset, self.producers)
+            replay.remove_snapshots(self._files, self.path, self._segments, keep=self.end_offset)
+            return self.sync_plan() if self._reads_quickly() else self._plan_with_derived()
         except OSError as error:
             self.sync_failed(error)
             raise StorageError(f"{self.partition} cannot be closed: {error}") from error
-        finally:
-            self.abandon()
 
-    def _close_saving(self) -> None:
+    def _reads_quickly(self) -> bool:
+        """Whether little is lost if a crash after the stop takes what is derived from the active segment."""
+        active = self._active
+        most = min(self._settings.index_interval_bytes, _READ_QUICKLY_BYTES)
+        return active.size <= most and not active.may_have_aborted
+
+    def _plan_with_derived(self) -> SyncPlan:
         self._active.save_for_seal()
-        replay.write_snapshot(self._files, self.path, self.end_offset, self.producers)
-        replay.remove_snapshots(self._files, self.path, self._segments, keep=self.end_offset)
-        self._unsynced.changed = self._unsynced.names_changed = True
+        self._unsynced.names_changed = True
         self._unsynced.sealed.append(self._active)
         plan = self.sync_plan()
         assert plan is not None
         snapshot = f"{self.path}/{file_name(self.end_offset, SNAPSHOT_SUFFIX)}"
-        replace(plan, derived=(*plan.derived, snapshot)).run()
-        self.synced(plan)
+        return replace(plan, derived=(*plan.derived, snapshot))
 
     def retire(self, why: str = "was deleted") -> None:
         """Take no more appends. Reads go on until its files are removed."""

@@ -64,6 +64,8 @@ class Loaded:
     report: RecoveryReport = field(default_factory=RecoveryReport)
     changed: bool = False
     """Whether files were changed that the next sync has to cover."""
+    bare: bool = False
+    """Whether there has never been a record: then a stop need not have made any file durable."""
 
 
 def load_log(files: Files, path: str, settings: LogSettings, opening: Opening, wall: int) -> Loaded:
@@ -90,8 +92,9 @@ def load_log(files: Files, path: str, settings: LogSettings, opening: Opening, w
     loaded = _load_without_scan(files, path, segments, opening, wall)
     if loaded is None:
         loaded = _Scan(files, path, segments, settings, opening, wall).run()
-    loaded.changed = loaded.changed or made_new
     end_offset = loaded.segments[-1].end_offset
+    loaded.bare = not loaded.changed and not end_offset and not opening.start_offset
+    loaded.changed = loaded.changed or made_new
     if opening.clean and end_offset < opening.start_offset:
         # After a clean stop the log has all its records, so it is the checkpoint that is wrong.
         opening = replace(opening, start_offset=loaded.segments[0].base_offset)

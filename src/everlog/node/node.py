@@ -360,6 +360,6 @@ class Node:
         """Make everything durable and note that the stop was clean. It blocks; nothing is served any more."""
         self.peers.close()
         for directory in self._all_directories.values():
-            directory.close(broker_epoch=self.lifecycle.epoch)
+            directory.close(self._world.aside, broker_epoch=self.lifecycle.epoch)
             for problem in directory.problems:
                 _log.error("%s", problem)

@@ -1,6 +1,6 @@
 """Work beside the loop, run when the simulation says so."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from everlog.ports.random import Random
@@ -41,6 +41,18 @@ class SimAside:
             return lambda: done(result)
 
         self._jobs.append(work)
+
+    def run_together(self, jobs: Sequence[Callable[[], None]]) -> list[OSError | None]:
+        """Run jobs one after the other, as one of the ways in which they may be interleaved."""
+        failures: list[OSError | None] = []
+        for job in jobs:
+            try:
+                job()
+            except OSError as error:
+                failures.append(error)
+            else:
+                failures.append(None)
+        return failures
 
     def work(self, chance: Random | None = None) -> bool:
         """Run one job, the oldest or one that chance picks; False where there is none."""

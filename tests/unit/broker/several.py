@@ -188,7 +188,7 @@ class Host:
     def stop(self, *, cleanly: bool = True) -> None:
         """End the process; without `cleanly` what was not synced may still be on the disk."""
         if cleanly:
-            self.directory.close(broker_epoch=self.epoch)
+            self.directory.close(SimAside(), broker_epoch=self.epoch)
         self.is_up = False
 
 

@@ -13,6 +13,7 @@ from everlog.records.builder import NewRecord, build_batch
 from everlog.records.compression import Codec
 from everlog.records.control import ControlType, Producer, build_marker
 from everlog.records.reader import Record, read_records
+from everlog.sim.aside import SimAside
 from everlog.sim.chance import SimRandom
 from everlog.sim.clock import MIDNIGHT, SimClock
 from everlog.sim.disk import SimFiles
@@ -122,7 +123,7 @@ class Machine:
 
     def stop(self) -> None:
         """Stop cleanly and start again."""
-        self.directory.close()
+        self.directory.close(SimAside())
         assert self.directory.problems == []
         self.directory = self._directory()
 

@@ -7,6 +7,7 @@ from everlog.log.settings import LogSettings
 from everlog.model.errors import StorageError
 from everlog.model.ids import Offset
 from everlog.model.topics import TopicPartition
+from everlog.sim.aside import SimAside
 from everlog.sim.faults import Fault, Kind, Moment, Operation
 from tests.unit.log.builders import (
     ORDERS,
@@ -104,7 +105,7 @@ def test_one_partition_that_cannot_be_opened_does_not_stop_the_others() -> None:
 def test_the_clean_marker_goes_durably_before_anything_is_written() -> None:
     machine = Machine()
     machine.fill(3)
-    machine.directory.close(broker_epoch=12)
+    machine.directory.close(SimAside(), broker_epoch=12)
     assert machine.files.exists(MARKER)
     machine.kill()
     assert machine.directory.clean
@@ -120,7 +121,7 @@ def test_the_clean_marker_is_the_last_thing_that_a_stop_writes() -> None:
     machine.files.watch = lambda operation, moment: (
         operations.append(operation) if moment is Moment.AFTER else None
     )
-    machine.directory.close()
+    machine.directory.close(SimAside())
     written = [operation for operation in operations if operation.kind is not Kind.SYNC_DIR]
     assert ".kafka_cleanshutdown" in written[-1].path
     machine.lose_power()
@@ -133,7 +134,7 @@ def test_the_clean_marker_is_the_last_thing_that_a_stop_writes() -> None:
 def test_a_damaged_marker_is_none(content: bytes) -> None:
     machine = Machine()
     machine.fill(1)
-    machine.directory.close()
+    machine.directory.close(SimAside())
     machine.files.unlink(MARKER)
     file = machine.files.open(MARKER, create=True)
     file.append((content,))
@@ -152,7 +153,7 @@ def test_a_damaged_checkpoint_falls_back_to_what_is_safe(name: str) -> None:
     machine.fill(12)
     machine.log.move_start_to(Offset(20))
     machine.stop()
-    machine.directory.close()
+    machine.directory.close(SimAside())
     machine.files.flip_bit(f"{ROOT}/{name}", 0, 3)
     machine.kill()
     assert not machine.directory.clean
@@ -177,7 +178,7 @@ def test_a_stop_that_leaves_partitions_unrecovered_is_not_clean() -> None:
     partitions(machine, 2)
     machine.kill()
     machine.directory.get(TopicPartition("many", 0), SMALL)
-    machine.directory.close()
+    machine.directory.close(SimAside())
     assert not machine.files.exists(MARKER)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from everlog.log.partition import Origin
 from everlog.model.ids import Offset
+from everlog.sim.aside import SimAside
 from everlog.sim.faults import Kind, Moment, Operation
 from tests.unit.log.builders import (
     ORDERS,
@@ -207,7 +208,7 @@ def test_recovering_twice_changes_nothing_the_second_time() -> None:
 def test_what_is_derived_from_the_log_is_made_anew(suffix: str, damage: str) -> None:
     machine = a_full_machine()
     before = facts(machine)
-    machine.directory.close()
+    machine.directory.close(SimAside())
     for name in machine.files.names(PATH):
         if name.endswith(suffix):
             path = f"{PATH}/{name}"

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from everlog.model.errors import StorageError
+from everlog.sim.aside import SimAside
 from everlog.sim.faults import Fault, Kind, Moment, Operation
 from tests.unit.log.builders import ORDERS, PATH, ROOT, SMALL, Machine, a_batch, records_of, values, values_of
 
@@ -114,7 +115,7 @@ def test_a_log_whose_sync_failed_is_not_closed_cleanly() -> None:
     machine = Machine()
     machine.fill(3)
     machine.files.faults.append(Fault(Kind.SYNC, 5, path_part=".log", times=1))
-    machine.directory.close()
+    machine.directory.close(SimAside())
     assert machine.directory.problems
     assert ".kafka_cleanshutdown" not in machine.files.names(ROOT)
     machine.kill()
