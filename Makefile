@@ -58,7 +58,7 @@ sim: $(VENV)/.tests ## SIM_CLUSTER_SEEDS (10000) simulated runs of clusters, SIM
 chaos: $(VENV)/.tests bytecode ## kill, stop and pause a real broker under load for CHAOS_SECONDS (300), then clusters, then check the histories
 	$(BIN)/python -m tests.e2e.workloads.chaos --seconds $(CHAOS_SECONDS) $(ARGS)
 	EVERLOG_CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(BIN)/python -m pytest -q -rP tests/cluster/test_other_clients.py
-	for scenario in failover kill controller pause stop rolling disk-full fsync clock; do \
+	for scenario in failover kill controller pause stop rolling transactions disk-full fsync clock; do \
 		$(BIN)/everlog chaos run --scenario $$scenario --html .work/chaos-$$scenario.html || exit 1; done
 
 spark-kills: $(VENV)/.tests ## SPARK_KILLS (200) kills of drivers, workers and brokers under exactly-once pipelines, then each input is counted

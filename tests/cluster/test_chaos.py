@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from everlog.chaos.means import Means, probe
 from everlog.sim.checkers import check
-from everlog.sim.history import Kind, read_history
+from everlog.sim.history import History, Kind, Operation, Outcome, Sent, read_history
 from tests import brokers
 from tests.e2e.program import Ran
 from tests.e2e.program import everlog as run_everlog
@@ -65,6 +66,32 @@ def test_a_leader_that_dies_with_a_follower_behind_is_followed_by_one_in_sync() 
     assert ran.code == 0, ran.err
     assert (ran.json["sound"], ran.json["lost"]) == (True, 0)
     assert ran.json["isr_shrink_ms"] is not None
+
+
+def test_transactions_are_seen_as_a_whole_through_a_rolling_restart(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    rolling = ("--steps", "load:1 restart-all load:1", "--transactions", "20", "--partitions", "3")
+
+    ran = run_chaos("--json", *rolling, "--history", str(path))
+
+    assert ran.code == 0, ran.err
+    assert (ran.json["sound"], ran.json["lost"], ran.json["duplicated"]) == (True, 0, 0)
+    assert ran.json["transactions"]["committed"] > 0
+    assert ran.json["transactions"]["aborted"] > 0
+    # A judge that would take an aborted transaction for a committed one, or half of one, would show nothing.
+    history = read_history(path)
+    assert check(history) == []
+    aborted = next(each for each in history.operations if each.kind is Kind.TXN and each.outcome == "fail")
+    assert "C4" in _violated(history, aborted, replace(aborted, outcome=Outcome.OK))
+    whole = next(each for each in history.operations if each.kind is Kind.TXN and each.outcome == "ok")
+    more = (*whole.sends, Sent(whole.sends[0].partition, "never written"))
+    assert "C13" in _violated(history, whole, replace(whole, sends=more))
+
+
+def _violated(history: History, operation: Operation, changed: Operation) -> set[str]:
+    """What is wrong with a history in which an operation is another."""
+    told = tuple(changed if each is operation else each for each in history.operations)
+    return {violation.invariant for violation in check(replace(history, operations=told))}
 
 
 @pytest.mark.skipif("EVERLOG_CHAOS" not in os.environ, reason="takes minutes: EVERLOG_CHAOS=1, or make chaos")

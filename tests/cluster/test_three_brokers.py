@@ -176,53 +176,6 @@ def test_a_group_and_its_offsets_go_on_without_their_coordinator(cluster: Cluste
     assert (seen, more) == ([b"%d" % index for index in range(10)], [b"10"])
 
 
-def test_confluent_kafka_keeps_producing_through_a_kill_and_reads_each_record_once(
-    cluster: Cluster,
-) -> None:
-    confluent = pytest.importorskip("confluent_kafka")
-    topic = "confluent"
-    with Admin(cluster.bootstrap_servers) as admin:
-        admin.create_topic(topic)
-    wait_in_sync(cluster, topic)
-    failed: list[str] = []
-
-    def delivered(error: object, _message: object) -> None:
-        if error is not None:
-            failed.append(str(error))
-
-    producer = confluent.Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 1}
-    )
-    dead = broker(cluster, leader_of(cluster, topic))
-    try:
-        for index in range(1_000):
-            producer.produce(topic, b"%d" % index, on_delivery=delivered)
-            producer.poll(0)
-            if index == 500:
-                producer.poll(0.2)
-                dead.kill()
-        assert producer.flush(PATIENCE_S) == 0
-        assert failed == []
-        consumer = confluent.Consumer(
-            {
-                "bootstrap.servers": cluster.bootstrap_servers,
-                "group.id": "confluent",
-                "auto.offset.reset": "earliest",
-            }
-        )
-        consumer.subscribe([topic])
-        values: list[bytes] = []
-        deadline = time.monotonic() + PATIENCE_S
-        while len(values) < 1_000 and time.monotonic() < deadline:
-            message = consumer.poll(0.5)
-            if message is not None and message.error() is None:
-                values.append(message.value())
-        consumer.close()
-    finally:
-        dead.start()
-    assert values == [b"%d" % index for index in range(1_000)]
-
-
 def test_a_leader_that_says_nothing_is_replaced_and_its_producer_does_not_wait_for_it(
     cluster: Cluster,
 ) -> None:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from everlog.chaos.notes import Handed, Notes
 from everlog.client.core.group.types import RebalanceListener
@@ -26,8 +26,11 @@ _PATIENCE: dict[str, Any] = {
 class Member(RebalanceListener):
     """One consumer in a thread; what it gets is noted, and when its partitions change."""
 
-    def __init__(self, name: str, bootstrap: str, topic: str, group: str, notes: Notes) -> None:
+    def __init__(
+        self, name: str, bootstrap: str, topic: str, group: str, notes: Notes, *, read_committed: bool
+    ) -> None:
         self._name = name
+        self._read_committed = read_committed
         self._notes = notes
         self._topic = topic
         self._stopping = threading.Event()
@@ -38,6 +41,7 @@ class Member(RebalanceListener):
             group_id=group,
             group_protocol="consumer",
             auto_offset_reset="earliest",
+            isolation_level=_isolation(read_committed),
             auto_commit_interval_ms=500,
             client_id=f"everlog-chaos-{name}",
             **_PATIENCE,
@@ -92,19 +96,20 @@ class Member(RebalanceListener):
                 start,
                 self._notes.clock.ticks(),
                 polls=tuple(polled(record) for record in records),
-                read_committed=False,
+                read_committed=self._read_committed,
                 rebalanced=tuple(sorted(changed)),
             )
         )
 
 
 class Group:
-    """The members of a group, as many as are wanted."""
+    """The members of a group, as many as are wanted; `read_committed` is their isolation level."""
 
-    def __init__(self, bootstrap: str, topic: str, notes: Notes) -> None:
+    def __init__(self, bootstrap: str, topic: str, notes: Notes, *, read_committed: bool = False) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
         self._notes = notes
+        self._read_committed = read_committed
         self._members: list[Member] = []
         self._made = 0
 
@@ -114,7 +119,14 @@ class Group:
         while len(self._members) < count:
             self._made += 1
             group = f"{self._topic}-readers"
-            member = Member(f"member-{self._made}", self._bootstrap, self._topic, group, self._notes)
+            member = Member(
+                f"member-{self._made}",
+                self._bootstrap,
+                self._topic,
+                group,
+                self._notes,
+                read_committed=self._read_committed,
+            )
             self._members.append(member)
             added.append(member)
         while len(self._members) > count:
@@ -128,7 +140,15 @@ class Group:
             self._members.pop().leave()
 
 
-def read_all(bootstrap: str, topic: str, partitions: int, notes: Notes, timeout_s: float) -> int:
+def read_all(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    notes: Notes,
+    timeout_s: float,
+    *,
+    read_committed: bool = False,
+) -> int:
     """Read everything from the start to the end with a new consumer, note it, and return how much it was.
 
     The end is what the leaders call so when it begins. UnreadEnd if it does not get there in time.
@@ -137,7 +157,11 @@ def read_all(bootstrap: str, topic: str, partitions: int, notes: Notes, timeout_
     start = notes.clock.ticks()
     found: list[Polled] = []
     with Consumer(
-        bootstrap, auto_offset_reset="earliest", client_id="everlog-chaos-final", **_PATIENCE
+        bootstrap,
+        auto_offset_reset="earliest",
+        isolation_level=_isolation(read_committed),
+        client_id="everlog-chaos-final",
+        **_PATIENCE,
     ) as consumer:
         consumer.assign(places)
         consumer.seek_to_beginning(*places)
@@ -145,9 +169,9 @@ def read_all(bootstrap: str, topic: str, partitions: int, notes: Notes, timeout_
         deadline = time.monotonic() + timeout_s
         reached = dict.fromkeys(places, 0)
         while any(reached[place] < ends[place] for place in places) and time.monotonic() < deadline:
-            for record in consumer.poll(_POLL_S):
-                found.append(polled(record))
-                reached[TopicPartition(record.topic, record.partition)] = record.offset + 1
+            found += [polled(record) for record in consumer.poll(_POLL_S)]
+            # Markers of transactions are passed over without a record.
+            reached = {place: consumer.position(place, timeout_s) for place in places}
     whole = tuple(f"{topic}-{place.partition}" for place in places if reached[place] >= ends[place])
     notes.recorder.add(
         Operation(
@@ -157,7 +181,7 @@ def read_all(bootstrap: str, topic: str, partitions: int, notes: Notes, timeout_
             start,
             notes.clock.ticks(),
             polls=tuple(found),
-            read_committed=False,
+            read_committed=read_committed,
             partitions=whole,
             final=True,
         )
@@ -174,6 +198,10 @@ def read_all(bootstrap: str, topic: str, partitions: int, notes: Notes, timeout_
 
 class UnreadEnd(Exception):
     """After everything was healed, some partition could not be read to its end."""
+
+
+def _isolation(read_committed: bool) -> Literal["read_committed", "read_uncommitted"]:
+    return "read_committed" if read_committed else "read_uncommitted"
 
 
 def polled(record: ConsumerRecord) -> Polled:

@@ -6,6 +6,13 @@ from html import escape
 from everlog.chaos.chart import timeline
 from everlog.chaos.notes import Notes
 from everlog.chaos.verdict import Verdict
+from everlog.sim.history import Outcome
+
+_TRANSACTIONS = {
+    Outcome.OK: "transactions committed",
+    Outcome.FAIL: "transactions aborted on purpose",
+    Outcome.INFO: "transactions of which nobody knows",
+}
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #5b6570; --paper: #ffffff; --line: #d8dde3;
@@ -97,6 +104,11 @@ def _figures(verdict: Verdict) -> Iterable[str]:
 
 def figures(verdict: Verdict) -> list[tuple[str, str]]:
     """The figures of a verdict with their names, those that were not measured as a dash."""
+    ended = [
+        (f"{verdict.transactions[outcome]:,}", words)
+        for outcome, words in _TRANSACTIONS.items()
+        if verdict.transactions
+    ]
     return [
         (f"{verdict.acknowledged:,}", "records acknowledged"),
         (f"{verdict.lost:,}", "of them lost"),
@@ -107,6 +119,7 @@ def figures(verdict: Verdict) -> list[tuple[str, str]]:
         (_ms(verdict.pause_ms), "longest without reads while scaling"),
         (_ms(verdict.latency_p50_ms), "until acknowledged, median"),
         (_ms(verdict.latency_p99_ms), "until acknowledged, 99 of 100"),
+        *ended,
     ]
 
 

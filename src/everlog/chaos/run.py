@@ -16,6 +16,7 @@ from everlog.chaos.members import Group, UnreadEnd, read_all
 from everlog.chaos.notes import Notes, StepDone, new_notes
 from everlog.chaos.steps import Step, Verb
 from everlog.chaos.target import Target
+from everlog.chaos.transactions import TransactionLoad
 from everlog.chaos.victims import has_shrunk, is_whole, led_by, pick_broker
 from everlog.chaos.watch import Watch
 from everlog.client.core.admin.topics import NewTopic
@@ -37,6 +38,8 @@ class RunSettings:
     min_isr: int = 2
     rate: float = 200.0
     """Records a second."""
+    transactions: float = 0.0
+    """Transactions a second beside them; with any, readers see only what is committed."""
     size_bytes: int = 100
     lag_ms: int = 1_000
     """`replica.lag.time.max.ms`: a slow disk is so slow that a follower is behind for longer than that."""
@@ -79,25 +82,43 @@ class ChaosRun:
         settings, notes = self._settings, self.notes
         bootstrap = self._target.bootstrap
         load = Load(bootstrap, settings.topic, settings.partitions, settings.rate, settings.size_bytes, notes)
+        transactions = self._transactions()
         self._watch = Watch(bootstrap, settings.topic, notes)
-        self._group = Group(bootstrap, settings.topic, notes)
+        self._group = Group(bootstrap, settings.topic, notes, read_committed=transactions is not None)
         with tempfile.TemporaryDirectory(prefix="everlog-chaos-") as scratch:
             self._scratch = Path(scratch)
             self._watch.start()
             try:
                 load.start()
+                if transactions is not None:
+                    transactions.start()
                 self._group.scale(1, _SETTLE_S)
                 for step in self._steps:
                     self._take(step)
                 if self._faults or any(self._target.pid(node) is None for node in self._target.nodes):
                     self._take(Step(Verb.HEAL, amount=_SETTLE_S))
                 load.stop(_SETTLE_S)
+                if transactions is not None:
+                    transactions.stop(_SETTLE_S)
                 self._group.close()
                 self._read_all()
             finally:
                 self._end_faults()
                 self._watch.stop()
         return notes
+
+    def _transactions(self) -> TransactionLoad | None:
+        settings = self._settings
+        if not settings.transactions:
+            return None
+        return TransactionLoad(
+            self._target.bootstrap,
+            settings.topic,
+            settings.partitions,
+            settings.transactions,
+            settings.size_bytes,
+            self.notes,
+        )
 
     def _create_topic(self) -> None:
         settings = self._settings
@@ -296,7 +317,12 @@ class ChaosRun:
         try:
             settings = self._settings
             done.figures["records"] = read_all(
-                self._target.bootstrap, settings.topic, settings.partitions, self.notes, _FINAL_S
+                self._target.bootstrap,
+                settings.topic,
+                settings.partitions,
+                self.notes,
+                _FINAL_S,
+                read_committed=settings.transactions > 0,
             )
         except UnreadEnd as error:
             done.failed = str(error)

@@ -125,12 +125,19 @@ class Scenario:
     min_isr: int = 2
     unavailable_ms: float = 5_000.0
     """For how long after a fault a partition may take no records."""
+    transactions: float = 0.0
+    """Transactions a second beside the records."""
 
 
 def _scenario(
-    name: str, meaning: str, steps: str, min_isr: int = 2, unavailable_ms: float = 5_000.0
+    name: str,
+    meaning: str,
+    steps: str,
+    min_isr: int = 2,
+    unavailable_ms: float = 5_000.0,
+    transactions: float = 0.0,
 ) -> Scenario:
-    return Scenario(name, meaning, parse_steps(steps.split()), min_isr, unavailable_ms)
+    return Scenario(name, meaning, parse_steps(steps.split()), min_isr, unavailable_ms, transactions)
 
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -164,6 +171,12 @@ SCENARIOS: Mapping[str, Scenario] = {
             "stop", "the leader leaves cleanly", "load:5 stop:leader await-writable load:3 heal load:2"
         ),
         _scenario("rolling", "every broker is restarted, one after the other", "load:5 restart-all load:5"),
+        _scenario(
+            "transactions",
+            "every broker is restarted, one after the other, then the leader is killed, under transactions",
+            "load:3 restart-all load:3 kill:leader await-writable heal load:3",
+            transactions=20.0,
+        ),
         _scenario(
             "disk-full",
             "the leader's disk is full",

@@ -1,5 +1,6 @@
 """What a run has shown: figures, what was broken of what is promised, and whether it is good enough."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,8 @@ class Verdict:
     latency_p50_ms: float | None
     latency_p99_ms: float | None
     skipped: Sequence[str]
+    transactions: Counter[Outcome]
+    """How many were committed (ok), aborted (fail), and how many nobody knows of (info)."""
 
     @property
     def sound(self) -> bool:
@@ -65,9 +68,12 @@ def judge(notes: Notes, limits: Limits) -> Verdict:
         for each in history.operations
         if each.kind is Kind.SEND and each.outcome is Outcome.OK
     )
+    transactions = Counter(each.outcome for each in history.operations if each.kind is Kind.TXN)
     reasons = _reasons(notes, limits, violations, outages, pauses)
     if not acknowledged:
         reasons.insert(0, "no record was acknowledged at all, so nothing was shown")
+    if transactions and not transactions[Outcome.OK]:
+        reasons.insert(0, "no transaction was committed at all, so nothing was shown of them")
     return Verdict(
         reasons,
         violations,
@@ -81,6 +87,7 @@ def judge(notes: Notes, limits: Limits) -> Verdict:
         percentile(latencies, 0.5),
         percentile(latencies, 0.99),
         [f"{step.step}: {step.skipped}" for step in notes.steps if step.skipped],
+        transactions,
     )
 
 

@@ -8,6 +8,7 @@ from everlog.chaos.run import RunSettings
 from everlog.chaos.steps import Scenario
 from everlog.chaos.verdict import Verdict
 from everlog.cli.output import Block, Fields, Line, Report, Table
+from everlog.sim.history import Outcome
 
 
 def run_report(
@@ -31,6 +32,11 @@ def run_report(
         "unanswered": verdict.unanswered,
         "lost": verdict.lost,
         "duplicated": verdict.duplicated,
+        "transactions": {
+            "committed": verdict.transactions[Outcome.OK],
+            "aborted": verdict.transactions[Outcome.FAIL],
+            "unknown": verdict.transactions[Outcome.INFO],
+        },
         "unavailable_ms": _rounded(verdict.unavailable_ms),
         "isr_shrink_ms": _rounded(verdict.shrink_ms),
         "group_pause_ms": _rounded(verdict.pause_ms),

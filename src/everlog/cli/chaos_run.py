@@ -87,6 +87,12 @@ $ everlog chaos run --bootstrap 10.0.0.1:9092 --nodes 1 --scenario stop \\
     help="Records a second.",
 )
 @click.option(
+    "--transactions",
+    type=click.FloatRange(min=0),
+    metavar="N",
+    help="Transactions a second beside them.  [default: the scenario's]",
+)
+@click.option(
     "--size", type=click.IntRange(min=0), metavar="N", default=100, show_default=True, help="Bytes of each."
 )
 @click.option(
@@ -138,6 +144,7 @@ def run(
     partitions: int,
     min_isr: int | None,
     rate: float,
+    transactions: float | None,
     size: int,
     lag_ms: int,
     max_unavailable: float | None,
@@ -171,6 +178,7 @@ def run(
             replication=replication,
             min_isr=min(replication, scenario.min_isr if min_isr is None else min_isr),
             rate=rate,
+            transactions=scenario.transactions if transactions is None else transactions,
             size_bytes=size,
             lag_ms=lag_ms,
         )
@@ -189,6 +197,7 @@ def run(
             "partitions": str(partitions),
             "min.insync.replicas": str(settings.min_isr),
             "records a second": f"{rate:g}",
+            "transactions a second": f"{settings.transactions:g}",
         }
         html.write_text(render_page(f"everlog chaos: {scenario.name}", facts, notes, verdict))
     return run_report(scenario, settings, notes, verdict, html, history)
