@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 else:
     import dataclasses
     from inspect import get_annotations
-    from typing import ClassVar
+    from typing import ClassVar, Generic
 
     _WAYS = {"slots": True}, {"slots": True, "frozen": True}
+    _BASES = (object,), (Generic,)
     _LEFT_ALONE = {"__init__", "__post_init__", "__init_subclass__", "__repr__", "__eq__", "__hash__"}
     _LEFT_ALONE |= {
         "__setattr__",
@@ -39,7 +40,7 @@ else:
     def _is_plain(cls):
         """Whether all that it has are fields with or without a default, and methods of its own."""
         body = cls.__dict__
-        if type(cls) is not type or cls.__bases__ != (object,) or not _LEFT_ALONE.isdisjoint(body):
+        if type(cls) is not type or cls.__bases__ not in _BASES or not _LEFT_ALONE.isdisjoint(body):
             return False
         has_default = False
         for name, annotation in get_annotations(cls).items():
@@ -105,7 +106,7 @@ else:
         if is_frozen:
             body["__hash__"] = __hash__
             body |= _FROZEN
-        made = type(cls.__name__, (), body)
+        made = type(cls.__name__, cls.__bases__, body)
         made.__qualname__ = cls.__qualname__
         return made
 

@@ -6,12 +6,14 @@ import inspect
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, InitVar, asdict, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import pytest
 
 from everlog.model import dataclass as ours
 from everlog.model.dataclass import dataclass
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,17 @@ def test_nothing_is_compiled_before_it_is_used() -> None:
     assert {Fresh(1)} == {Fresh(1)}
     after = Fresh.__init__, Fresh.__eq__, Fresh.__hash__
     assert [one.__code__.co_filename for one in after] == ["<string>"] * 3
+
+
+def test_it_may_be_generic() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Box(Generic[T]):
+        held: T
+
+    assert Box(1) == Box[int](1)
+    assert Box("a").held == "a"
+    assert [one.name for one in fields(Box)] == ["held"]
+    assert not hasattr(Box(1), "__dict__")
 
 
 def test_one_that_is_not_frozen_can_be_changed_and_has_no_hash() -> None:
