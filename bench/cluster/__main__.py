@@ -30,7 +30,7 @@ from everlog.model.errors import EverlogError
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _FAILURES = (RuntimeError, OSError, ValueError, EverlogError)
-_GROUPS = ("produce", "latency", "failover")
+_GROUPS = ("produce", "latency", "failover", "failover.controller")
 _PLANS = {False: FULL, True: replace(QUICK, produce_bytes=1 << 26)}
 
 
@@ -156,10 +156,10 @@ class _Course:
                     for trio in trios:
                         cache.top_up()
                         self._sample(f"{name} {repeat + 1}/{self._repeats}", name, trio, trios, take)
-            if "failover" in groups:
-                for trio in trios:
-                    take = partial(_failover, kills[trio.kind.name])
-                    self._sample("failover", "cluster.failover", trio, trios, take)
+            for group in ("failover", "failover.controller"):
+                for trio in trios if group in groups else ():
+                    take = partial(_failover, kills[trio.kind.name], group == "failover.controller")
+                    self._sample(group, f"cluster.{group}", trio, trios, take)
 
     def _rows(self, groups: tuple[str, ...]) -> list[tuple[str, Callable[[Load], Values]]]:
         rows: list[tuple[str, Callable[[Load], Values]]] = []
@@ -179,7 +179,7 @@ class _Course:
             foreign = ForeignCpu(trio.pids)
             values = take(load)
             # A broker that is killed takes its clock along: what others used just before must do then.
-            cores = before if name == "cluster.failover" else foreign.cores(load.loader_cpu_s)
+            cores = before if name.startswith("cluster.failover") else foreign.cores(load.loader_cpu_s)
             sample = Sample(name, trio.kind.name, values, cores, load.loader_cpu_s)
         except _FAILURES as failure:
             self._results.failures.append(f"{name} on {trio.kind.title}: {failure}")
@@ -190,8 +190,8 @@ class _Course:
         _say(f"{label:28} {trio.kind.name:8} {figures}  (foreign {sample.foreign_cores:.2f} cores)")
 
 
-def _failover(kills: int, load: Load) -> Values:
-    return failover(load.trio, kills, _say)
+def _failover(kills: int, of_controller: bool, load: Load) -> Values:
+    return failover(load.trio, kills, _say, of_controller=of_controller)
 
 
 def _say(text: str) -> None:

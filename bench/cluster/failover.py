@@ -15,6 +15,7 @@ from bench.loader.batches import batch_of
 from bench.loader.frames import ProduceAnswer, int16_at, produce_frame
 from bench.samples import Values
 from everlog import Admin
+from everlog.model.topics import TopicPartition
 
 _TOPIC = "failover"
 _LIMIT_S = 120.0
@@ -22,26 +23,32 @@ _PAUSE_S = 0.002
 _CLIENT_PACE_S = 0.005
 
 
-def failover(trio: Trio, kills: int, say: Callable[[str], None]) -> Values:
+def failover(trio: Trio, kills: int, say: Callable[[str], None], *, of_controller: bool = False) -> Values:
     """Kill the leader of a partition so many times, each time with all three in sync before.
+
+    `of_controller` kills the one of them that is the active controller too: then the quorum has to elect
+    another before anybody can be made the partition's leader.
 
     *Writable again* is from the kill to the first write, with acks=all, that any surviving broker
     acknowledges; each is asked all the time on a connection of its own, so that no client's pauses are in it.
     Beside that a confluent-kafka producer with default settings writes all the time.
     """
     with Admin(trio.bootstrap) as admin:
-        admin.create_topic(_TOPIC, 1, replication_factor=3, configs={"min.insync.replicas": "2"})
+        admin.create_topic(
+            _TOPIC,
+            len(NODES) if of_controller else 1,
+            replication_factor=3,
+            configs={"min.insync.replicas": "2"},
+        )
     trio.wait_in_sync(_TOPIC)
     writable: list[float] = []
     seen: list[float] = []
     with _Client(trio.bootstrap) as client:
         for number in range(kills):
-            with Admin(trio.bootstrap) as admin:
-                leader = admin.describe_topics([_TOPIC])[_TOPIC].partitions[0].leader
-            if leader < 0:
-                raise RuntimeError(f"{_TOPIC}-0 has no leader before kill {number + 1}")
+            partition, leader = _victim(trio, of_controller=of_controller)
+            client.partition = partition
             client.first_ack_after(time.perf_counter())
-            with _Probe([trio.port(node) for node in NODES if node != leader]) as probe:
+            with _Probe(partition, [trio.port(node) for node in NODES if node != leader]) as probe:
                 killed = time.perf_counter()
                 trio.kill(leader)
                 writable.append(probe.first_ack() - killed)
@@ -54,14 +61,33 @@ def failover(trio: Trio, kills: int, say: Callable[[str], None]) -> Values:
             trio.wait_in_sync(_TOPIC)
     with Admin(trio.bootstrap) as admin:
         admin.delete_topics([_TOPIC])
+    name = "cluster.failover.controller" if of_controller else "cluster.failover"
     return {
-        "cluster.failover.kills": float(kills),
-        "cluster.failover.p50": statistics.median(writable),
-        "cluster.failover.p99": _quantile(writable, 0.99),
-        "cluster.failover.most": max(writable),
-        "cluster.failover.client_p50": statistics.median(seen),
-        "cluster.failover.client_most": max(seen),
+        f"{name}.kills": float(kills),
+        f"{name}.p50": statistics.median(writable),
+        f"{name}.p99": _quantile(writable, 0.99),
+        f"{name}.most": max(writable),
+        f"{name}.client_p50": statistics.median(seen),
+        f"{name}.client_most": max(seen),
     }
+
+
+def _victim(trio: Trio, *, of_controller: bool) -> tuple[int, int]:
+    """A partition, and the broker that leads it and is to be killed."""
+    with Admin(trio.bootstrap) as admin:
+        if not of_controller:
+            found = admin.describe_topics([_TOPIC])[_TOPIC].partitions[0].leader
+            if found < 0:
+                raise RuntimeError(f"{_TOPIC}-0 has no leader")
+            return 0, found
+        # Each broker leads one of the partitions then.
+        admin.elect_leaders(TopicPartition(_TOPIC, number) for number in range(len(NODES)))
+        controller = admin.describe_quorum().leader_id
+        partitions = admin.describe_topics([_TOPIC])[_TOPIC].partitions
+    for number, partition in partitions.items():
+        if partition.leader == controller:
+            return number, controller
+    raise RuntimeError(f"the active controller, {controller}, leads none of {partitions}")
 
 
 def _quantile(values: list[float], share: float) -> float:
@@ -72,10 +98,10 @@ def _quantile(values: list[float], share: float) -> float:
 class _Probe:
     """Asks brokers to take a record, each on a thread, until one of them does."""
 
-    def __init__(self, ports: list[int]) -> None:
+    def __init__(self, partition: int, ports: list[int]) -> None:
         self._acked: SimpleQueue[float] = SimpleQueue()
         self._done = threading.Event()
-        self._frame = produce_frame(_TOPIC, 0, batch_of(1))
+        self._frame = produce_frame(_TOPIC, partition, batch_of(1))
         self._error_at = ProduceAnswer.of(_TOPIC).error_at
         self._threads = [threading.Thread(target=self._ask, args=(port,), daemon=True) for port in ports]
 
@@ -115,6 +141,8 @@ class _Client:
     """A producer with default settings that writes all the time, and when its records were acknowledged."""
 
     def __init__(self, bootstrap: str) -> None:
+        self.partition = 0
+        """Where the next records go."""
         self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2})
         self._changed = threading.Condition()
         self._acked: list[tuple[float, float]] = []
@@ -137,7 +165,7 @@ class _Client:
     def _write(self) -> None:
         while not self._stopping.is_set():
             told = partial(self._delivered, time.perf_counter())
-            self._producer.produce(_TOPIC, b"client", partition=0, on_delivery=told)
+            self._producer.produce(_TOPIC, b"client", partition=self.partition, on_delivery=told)
             self._producer.poll(_CLIENT_PACE_S)
 
     def _delivered(self, sent: float, error: object, _message: object) -> None:

@@ -40,7 +40,11 @@ def _latency() -> list[Metric]:
 def _failover() -> list[Metric]:
     return [
         Metric(
-            f"cluster.failover.{key}", f"kill -9 of a leader, {label}", "s", Better.LESS, goal, headline=shown
+            f"cluster.{group}.{key}", f"kill -9 of {whom}, {label}", "s", Better.LESS, goal, headline=shown
+        )
+        for group, whom in (
+            ("failover", "a leader"),
+            ("failover.controller", "a leader that is the active controller"),
         )
         for key, label, goal, shown in (
             ("p50", "writable again, p50", None, True),

@@ -1,7 +1,9 @@
 """Three brokers with very many partitions: creation, the loss of a broker, its return, a restart of all.
 
     python -m bench.cluster.scale --topics 1000 --partitions 10
+    python -m bench.cluster.scale --topics 1000 --partitions 10 --records 1
 
+With `--records`, each partition gets that many before the last stop, which then has all of them to sync.
 Times are wall-clock seconds; each is a single sample. What the controller alone costs with a million
 partitions is measured by `python bench/controller_scale.py`.
 """
@@ -34,7 +36,17 @@ def seconds_until(bootstrap: str, holds: Callable[[list[Partition]], bool], bega
     return time.monotonic() - began
 
 
-def measure(topics: int, partitions: int, home: Path) -> dict[str, float]:
+def fill(bootstrap: str, topics: int, partitions: int, records: int) -> None:
+    """Put records into all partitions; return when all replicas in sync have them."""
+    with everlog.Producer(bootstrap, linger_ms=50) as producer:
+        for topic in range(topics):
+            for partition in range(partitions):
+                for _ in range(records):
+                    producer.send(f"topic-{topic}", b"a record", partition=partition)
+        producer.flush()
+
+
+def measure(topics: int, partitions: int, records: int, home: Path) -> dict[str, float]:
     """Run all steps and return the seconds of each."""
     found: dict[str, float] = {}
     count = topics * partitions
@@ -66,6 +78,10 @@ def measure(topics: int, partitions: int, home: Path) -> dict[str, float]:
         dead.start()
         found["it comes back, serving"] = time.monotonic() - began
         found["it comes back, all in sync"] = seconds_until(others, all_in_sync, began)
+        if records:
+            began = time.monotonic()
+            fill(cluster.bootstrap_servers, topics, partitions, records)
+            found["a record in each, or more"] = time.monotonic() - began
         began = time.monotonic()
     found["stop of all"] = time.monotonic() - began
     began = time.monotonic()
@@ -80,10 +96,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--topics", type=int, default=1_000)
     parser.add_argument("--partitions", type=int, default=10, help="of each topic")
+    parser.add_argument("--records", type=int, default=0, help="in each partition, before the last stop")
     parser.add_argument("--json", type=Path, help="write the seconds here")
     given = parser.parse_args()
     with TemporaryDirectory(prefix="everlog-scale-") as home:
-        found = measure(given.topics, given.partitions, Path(home))
+        found = measure(given.topics, given.partitions, given.records, Path(home))
     for step, seconds in found.items():
         print(f"{step:40} {seconds:8.2f} s")
     if given.json is not None:

@@ -50,7 +50,10 @@ def test_five_thousand_partitions_fit_one_broker_and_restart_quickly(tmp_path: P
         check_bounds(broker, "one record in each")
         stopping = time.monotonic()
         assert broker.stop(180) == 0
-        print(f"clean stop: {time.monotonic() - stopping:.2f} s")
+        stop_s = time.monotonic() - stopping
+        print(f"clean stop: {stop_s:.2f} s")
+        # A second or two where nothing else runs; one sync after the other takes three quarters of a minute.
+        assert stop_s < 30
     finally:
         broker.kill()
 

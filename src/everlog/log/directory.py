@@ -414,12 +414,12 @@ class LogDirectory:
             if plan is not None:
                 plans.append((log, plan))
         results = aside.run_together([plan.run for _, plan in plans])
-        for (log, plan), error in zip(plans, results, strict=True):
-            if error is None:
+        for (log, plan), failure in zip(plans, results, strict=True):
+            if failure is None:
                 log.synced(plan)
             else:
-                log.sync_failed(error)
-                problems.append(f"{log.partition} cannot be closed: {error}")
+                log.sync_failed(failure)
+                problems.append(f"{log.partition} cannot be closed: {failure}")
         for log in self._logs.values():
             log.abandon()
         self.problems += problems
