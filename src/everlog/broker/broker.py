@@ -17,6 +17,7 @@ from everlog.broker.housekeeping import Housekeeping
 from everlog.broker.membership import Membership, NodeWorld
 from everlog.broker.parked import ParkingLot
 from everlog.broker.producer_id_blocks import producer_id_blocks
+from everlog.broker.repairs import Repairs
 from everlog.broker.replicas import Replica, Replicas
 from everlog.broker.replication import Replication
 from everlog.broker.session import Session
@@ -102,6 +103,8 @@ class Broker:
         """Which directories can be used."""
         self.assignments = DirectoryAssignments(self)
         """Tells the controller which directory holds what."""
+        self.repairs = Repairs(self)
+        """Has replicas mended whose stored bytes have changed."""
         self.housekeeping = Housekeeping(self, aside)
         self.cleaner = Cleaner(self, aside)
         self.replication = Replication(self)
@@ -137,6 +140,7 @@ class Broker:
         self.group_commit.tick(now)
         self.replication.tick(now)
         self.assignments.tick(now)
+        self.repairs.tick(now)
         self.coordinators.tick(now)
         self.housekeeping.tick(now)
         self.cleaner.tick(now)
@@ -149,8 +153,9 @@ class Broker:
         self.housekeeping.checkpoint_start_offsets(done)
 
     def found_corruption(self, replica: Replica, error: CorruptDataError) -> None:
-        """Tell the operator that stored bytes have changed; they were not sent to anyone."""
+        """Tell the operator that stored bytes have changed, and mend it; they were not sent to anyone."""
         _log.error("%s has damaged records on disk, which are not served: %s", replica.name, error)
+        self.repairs.note(replica)
 
     def open_log(self, replica: Replica) -> PartitionLog:
         """Find the partition's log, or make one where the fewest partitions are.

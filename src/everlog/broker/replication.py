@@ -158,6 +158,15 @@ class Replication:
         replica.leader = NO_LEADER
         replica.log = None
 
+    def give_up_damaged(self, replica: Replica, partition: PartitionImage) -> Offset:
+        """Follow anew without what was found damaged and all behind it; returns where the log ends now."""
+        assert replica.log is not None, replica.name
+        self._end_role(replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        try:
+            return replica.log.give_up_damaged()
+        finally:
+            self._begin_role(replica, partition)
+
     def _take_in_all(self) -> None:
         for topic in self._broker.image.topics.values():
             if topic.name in self._broker.replicas.by_name:

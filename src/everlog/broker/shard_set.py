@@ -283,6 +283,8 @@ class ShardSet(Generic[S]):
         self._rearm(slot, slot.shard)
 
     def _load_failed(self, slot: _Slot[S], error: StorageError | CorruptDataError) -> None:
+        if isinstance(error, CorruptDataError):
+            self._broker.found_corruption(slot.replica, error)
         _log.error(
             "%s cannot be read, so nothing in it is coordinated; tried again in %d s: %s",
             slot.replica.name,

@@ -4,9 +4,9 @@ from collections.abc import Collection
 
 from everlog.controller.brokers import registration
 from everlog.controller.decisions import Decision, Standing
-from everlog.controller.elections import NOBODY, Circumstances, with_directories, without
+from everlog.controller.elections import NOBODY, Circumstances, with_damaged, with_directories, without
 from everlog.controller.partition_changes import PartitionRef, Rules, change_record, changed_partitions
-from everlog.metadata.image import BrokerImage, PartitionImage, stands_for_none
+from everlog.metadata.image import LOST_DIRECTORY, BrokerImage, PartitionImage, stands_for_none
 from everlog.model.dataclass import dataclass
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import BrokerId, Uuid
@@ -16,7 +16,10 @@ from everlog.wire.messages.broker_registration_change_record import BrokerRegist
 
 @dataclass(frozen=True, slots=True)
 class AssignReplicasToDirectories:
-    """A broker says in which of its directories replicas lie; the reply has a code for each, in order."""
+    """A broker says in which of its directories replicas lie; the reply has a code for each, in order.
+
+    One that it finds damaged it says to lie in `LOST_DIRECTORY`: others lead it from then on, if they can.
+    """
 
     broker: BrokerId
     epoch: int
@@ -43,7 +46,10 @@ class AssignReplicasToDirectories:
                 reply.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 continue
             reply.append(ErrorCode.NONE)
-            after = _placed(before, known, directory, rules.of(topic.name))
+            if directory == LOST_DIRECTORY:
+                after = with_damaged(before, int(self.broker), rules.of(topic.name))
+            else:
+                after = _placed(before, known, directory, rules.of(topic.name))
             if after is not None:
                 records.append(change_record(ref.topic_id, ref.number, before, after))
                 now[ref] = after

@@ -76,6 +76,18 @@ def without(
     return draft.settled(must_bump=must_bump)
 
 
+def with_damaged(
+    partition: PartitionImage, broker: int, circumstances: Circumstances
+) -> PartitionImage | None:
+    """The partition when a replica lacks records that it should have, as one that stopped uncleanly does.
+
+    None, so that nothing changes, where nobody else in sync can lead: it may have the only copy of the rest.
+    """
+    if all(one == broker or not circumstances.may_lead(one, partition) for one in partition.isr):
+        return None
+    return without(partition, (), circumstances, unclean=(broker,))
+
+
 def with_isr(
     partition: PartitionImage,
     isr: Iterable[int],

@@ -74,6 +74,8 @@ class PartitionLog:
         self.epochs: LeaderEpochs = loaded.epochs
         self.report: RecoveryReport = loaded.report
         """What recovery had to do when the log was opened."""
+        self.damaged_at: Offset | None = None
+        """Where the first segment begins in which a read has found damaged bytes; None if none has."""
         self.failure: StorageError | None = None
         """Why the log takes no appends, if it does not."""
         self.removals = Removals(world.files)
@@ -453,6 +455,10 @@ class PartitionLog:
                     return search.read_slice(segment, first, limits, self.epochs)
         except OSError as error:
             raise self._refused(f"cannot be read at {offset}", error) from error
+        except CorruptDataError:
+            damaged = self._bases[search.segment_index(self._bases, offset)]
+            self.damaged_at = damaged if self.damaged_at is None else min(damaged, self.damaged_at)
+            raise
         return None
 
     def offset_for_time(self, timestamp: Timestamp, end_offset: Offset) -> FoundRecord | None:
@@ -500,19 +506,10 @@ class PartitionLog:
             first = self._segments[at].find(offset)
             if first is not None:
                 offset = min(offset, Offset(first.base_offset))
-            self._lower_to(offset)
-            self._drop_segments(at + 1)
-            self._active.unseal()
-            self.end_offset = self._active.truncate_to(offset)
-            replay.drop_snapshots(self._files, self.path, self.end_offset)
-            self.producers = replay.load_producers(
-                self._files, self.path, self._segments, self.end_offset, self._clock.wall()
-            )
+            self._cut(at + 1, offset)
         except (OSError, CorruptDataError) as error:
             self.failure = self._refused(f"cannot be cut at {offset}", error, lasting=True)
             raise self.failure from error
-        self.epochs.truncate_end(self.end_offset)
-        self._watch_age(self._clock.wall())
 
     def restart_at(self, offset: Offset) -> None:
         """Throw away all records and begin again at `offset`."""
@@ -532,6 +529,34 @@ class PartitionLog:
         self.start_offset = self.end_offset = offset
         self.producers = Producers()
         self.epochs.truncate_end(Offset(0))
+        self._watch_age(self._clock.wall())
+
+    def give_up_damaged(self) -> Offset:
+        """Give up the segment that was found damaged and all behind it; returns where the log ends then."""
+        assert self.damaged_at is not None, self.partition
+        at = search.segment_index(self._bases, self.damaged_at)
+        damaged, self.damaged_at = self._bases[at], None
+        if at == 0:
+            self.restart_at(self.start_offset)
+        else:
+            try:
+                self._cut(at, damaged)
+            except (OSError, CorruptDataError) as error:
+                self.failure = self._refused(f"cannot be cut at {damaged}", error, lasting=True)
+                raise self.failure from error
+        return self.end_offset
+
+    def _cut(self, at: int, offset: Offset) -> None:
+        """Drop the segments from the one at `at` on, and of the one before what lies behind `offset`."""
+        self._lower_to(offset)
+        self._drop_segments(at)
+        self._active.unseal()
+        self.end_offset = self._active.truncate_to(offset)
+        replay.drop_snapshots(self._files, self.path, self.end_offset)
+        self.producers = replay.load_producers(
+            self._files, self.path, self._segments, self.end_offset, self._clock.wall()
+        )
+        self.epochs.truncate_end(self.end_offset)
         self._watch_age(self._clock.wall())
 
     def _lower_to(self, offset: Offset) -> None:

@@ -15,6 +15,8 @@ V = TypeVar("V")
 NO_LEADER = BrokerId(-1)
 UNASSIGNED_DIRECTORY = Uuid(bytes(16))
 """Stands for a replica's directory while its broker has not said which it is."""
+LOST_DIRECTORY = Uuid(bytes(15) + b"\x01")
+"""Where a broker says that a replica of it lies which it cannot use as it is."""
 _RESERVED_DIRECTORIES = 100
 _FIRST_BYTES = bytes(15)
 

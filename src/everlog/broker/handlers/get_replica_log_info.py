@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from everlog.broker.exchange import Exchange
 from everlog.log.partition import PartitionLog
 from everlog.model.errors import ErrorCode, StorageError
-from everlog.model.ids import Uuid
+from everlog.model.ids import NO_EPOCH, Offset, Uuid
 from everlog.wire.messages.get_replica_log_info import (
     GetReplicaLogInfoRequest,
     GetReplicaLogInfoResponse,
@@ -65,17 +65,21 @@ def _info(broker: "Broker", topic_id: Uuid, number: int) -> PartitionLogInfo:
         return PartitionLogInfo(partition=number, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     if log.failure is not None:
         return PartitionLogInfo(partition=number, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+    damaged = log.damaged_at
     return PartitionLogInfo(
         partition=number,
-        last_written_leader_epoch=_last_epoch(log),
+        last_written_leader_epoch=_last_epoch(log, log.end_offset if damaged is None else damaged),
         current_leader_epoch=replica.leader_epoch,
-        log_end_offset=log.end_offset,
+        # What lies behind damage it cannot give to anybody.
+        log_end_offset=log.end_offset if damaged is None else damaged,
     )
 
 
-def _last_epoch(log: PartitionLog) -> int:
+def _last_epoch(log: PartitionLog, end: Offset) -> int:
     """The epoch of the last record, also where it has been deleted since; -1 if there never was one."""
-    if log.start_offset < log.end_offset or log.end_offset == 0 or not log.epochs.entries:
-        return log.last_epoch()
+    if end == 0 or not log.epochs.entries:
+        return NO_EPOCH
+    if log.start_offset < end:
+        return log.epochs.epoch_at(Offset(end - 1))
     # All is deleted. Of the epochs that are left the first is the one that the last record was in.
     return log.epochs.entries[0][0]
