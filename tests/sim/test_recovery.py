@@ -18,7 +18,7 @@ _TOPIC = "log"
 
 def _plan(least_in_sync: int = 2, load_ms: int = 3_000) -> ClusterPlan:
     """Three nodes under a light load and without faults but those of a test."""
-    plan = draw_cluster(1)
+    plan = draw_cluster(1, quiet=True)
     clients = replace(
         plan.clients,
         crashes=Crashes.POWER_SYNCED,
@@ -103,7 +103,7 @@ def test_nothing_is_lost_that_a_copy_is_left_of(damaged: int, least: int) -> Non
     stop = _Stop((others[0], others[1], damaged), damaged)
     world = _run(_plan(least), stop)
 
-    assert world.ghosts.partitions.of(f"{_TOPIC}-0").acknowledged > 0
+    assert any(one.acknowledged for one in world.ghosts.partitions.committed.values())
     assert stop.led_at - stop.last_at < 3_000, "it took too long until somebody led again"
 
 
@@ -113,3 +113,61 @@ def test_whoever_may_have_the_only_copy_is_waited_for() -> None:
     _run(_plan(load_ms=4_500), stop)
 
     assert stop.led_at >= stop.last_at > 0
+
+
+class _HiddenRot:
+    """Lets old records rot on a node that follows, and then makes it lead."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        self._world = world
+        self.rotten = 0
+        """The node whose copy rots."""
+        self.led = False
+
+    def strike(self) -> None:
+        now = _partition(self._world)
+        self.rotten = next(one for one in now.replicas if one != now.leader)
+        machine = self._world.machines[self.rotten - 1]
+        self._world.stopped(machine)
+        machine.crash(Loss.NONE)
+        names = [path for path in sorted(machine.files.tree()) if f"/{_TOPIC}-0/" in path]
+        logs = [path for path in names if path.endswith(".log")]
+        assert len(logs) > 3, "the first segment has been durable for long"
+        machine.files.flip_bit(logs[0], 70, 2)
+        image = self._world.ghosts.images.newest
+        assert image is not None
+        self._world.ghosts.rotted[image.topics[_TOPIC].id, 0] = self.rotten
+        self._world.time.at(50, machine.start)
+        self._world.time.at(100, self._make_it_lead)
+
+    def _make_it_lead(self) -> None:
+        now = _partition(self._world)
+        if now.leader == self.rotten:
+            self.led = True
+        elif self.rotten in now.isr and self._world.machines[now.leader - 1].serving:
+            leader = self._world.machines[now.leader - 1]
+            self._world.stopped(leader)
+            leader.crash(Loss.NONE)
+            self._world.time.at(400, leader.start)
+            self._world.time.at(100, self._make_it_lead)
+        else:
+            self._world.time.at(20, self._make_it_lead)
+
+
+def test_a_leader_that_finds_rot_serves_none_of_it_and_others_lead(caplog: pytest.LogCaptureFixture) -> None:
+    plan = _plan(load_ms=4_500)
+    settings = {**plan.settings, "log.flush.offset.checkpoint.interval.ms": "200"}
+    plan = replace(plan, clients=replace(plan.clients, segment_bytes=1_000), settings=settings)
+    world = ClusterWorld(plan)
+    rot = _HiddenRot(world)
+    world.time.at(2_000, rot.strike)
+
+    result = world.run()
+
+    assert result.sound, "\n".join([summary(result.violations), *result.problems[:5]])
+    assert rot.led
+    said = [record.getMessage() for record in caplog.records]
+    assert any("damaged records on disk, which are not served" in one for one in said)
+    assert any(f"{_TOPIC}-0 is fetched again from 0 on, where it is damaged" in one for one in said)
+    assert _partition(world).leader != rot.rotten
+    assert len(_partition(world).isr) == len(world.machines), "it has everything again"

@@ -2,9 +2,10 @@
 
 Damage is found when records are read. They are served to nobody; but a replica that has them counts as in
 sync, and may lead, while it lacks what it should have. So the controller is asked to take it out, as one that
-stopped uncleanly. Once it is neither in sync nor eligible and another leads, it gives up the damaged segment
-and what lies behind it, and follows. Where nobody else is in sync it stays as it is: what it has beside the
-damage may be the only copy, and is served.
+stopped uncleanly, and to begin a leader epoch. Before it fetches anything in an epoch that begins without it,
+it gives up the damaged segment and what lies behind (`Replication`): later the leader might take it for one
+that has everything. Where nobody else is in sync it stays as it is: what it has beside the damage may be the
+only copy, and is served.
 """
 
 import logging
@@ -12,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from everlog.broker.replicas import Replica
-from everlog.metadata.image import LOST_DIRECTORY, NO_LEADER, PartitionImage
-from everlog.model.errors import ErrorCode, Refused, StorageError
+from everlog.metadata.image import LOST_DIRECTORY, PartitionImage
+from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Instant
 from everlog.wire.message import Message
 from everlog.wire.messages.assign_replicas_to_dirs import (
@@ -51,13 +52,11 @@ class Repairs:
             self._broker.alarm.ring_by(now)
 
     def tick(self, now: Instant) -> None:
-        """Mend what can be mended by now, and ask for what it takes."""
+        """Ask for what it takes to mend what is damaged."""
         for replica, due in list(self._damaged.items()):
             partition = self._partition(replica)
             if partition is None or replica.sole:
                 del self._damaged[replica]
-            elif self._is_out(partition):
-                self._refetch(replica, partition)
             elif due is not None:
                 if due <= now:
                     self._ask(replica, partition, now)
@@ -72,26 +71,6 @@ class Repairs:
         if self._broker.replicas.get(replica.topic_id, replica.name.partition) is not replica:
             return None
         return self._broker.image.topics_by_id[replica.topic_id].partitions[replica.name.partition]
-
-    def _is_out(self, partition: PartitionImage) -> bool:
-        """Whether nobody counts on this replica, and another leads."""
-        me = self._broker.node_id
-        counts = me in partition.isr or me in partition.eligible_leaders
-        return not counts and partition.leader not in (NO_LEADER, me)
-
-    def _refetch(self, replica: Replica, partition: PartitionImage) -> None:
-        del self._damaged[replica]
-        try:
-            start = self._broker.replication.give_up_damaged(replica, partition)
-        except StorageError as error:
-            _log.error("%s cannot be mended: %s", replica.name, error)
-            return
-        _log.warning(
-            "%s is fetched again from %d on, where it was damaged, from broker %d",
-            replica.name,
-            start,
-            partition.leader,
-        )
 
     def _ask(self, replica: Replica, partition: PartitionImage, now: Instant) -> None:
         again_at = Instant(now + RETRY_MS)

@@ -158,15 +158,6 @@ class Replication:
         replica.leader = NO_LEADER
         replica.log = None
 
-    def give_up_damaged(self, replica: Replica, partition: PartitionImage) -> Offset:
-        """Follow anew without what was found damaged and all behind it; returns where the log ends now."""
-        assert replica.log is not None, replica.name
-        self._end_role(replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        try:
-            return replica.log.give_up_damaged()
-        finally:
-            self._begin_role(replica, partition)
-
     def _take_in_all(self) -> None:
         for topic in self._broker.image.topics.values():
             if topic.name in self._broker.replicas.by_name:
@@ -275,12 +266,32 @@ class Replication:
         if replica.leads:
             self._lead(replica, log, partition)
         elif partition.leader != NO_LEADER and self._is_registered():
+            if log.damaged_at is not None and not self._give_up_damaged(replica, log, partition):
+                return
             log.forget_empty_epochs()
             state = FollowerState(
                 partition.leader, replica.leader_epoch, log, min(replica.noted_high_watermark, log.end_offset)
             )
             replica.following = state
             self._fetchers.add(replica, state, log)
+
+    def _give_up_damaged(self, replica: Replica, log: PartitionLog, partition: PartitionImage) -> bool:
+        """Give up what is damaged if nobody counts on this replica; returns whether it can follow."""
+        me = self._broker.node_id
+        if me in partition.isr or me in partition.eligible_leaders:
+            return True
+        try:
+            start = log.give_up_damaged()
+        except StorageError as error:
+            _log.error("%s is damaged and cannot be mended: %s", replica.name, error)
+            return False
+        _log.warning(
+            "%s is fetched again from %d on, where it is damaged, from broker %d",
+            replica.name,
+            start,
+            partition.leader,
+        )
+        return True
 
     def _lead(self, replica: Replica, log: PartitionLog, partition: PartitionImage) -> None:
         broker = self._broker

@@ -81,11 +81,15 @@ def with_damaged(
 ) -> PartitionImage | None:
     """The partition when a replica lacks records that it should have, as one that stopped uncleanly does.
 
-    None, so that nothing changes, where nobody else in sync can lead: it may have the only copy of the rest.
+    A leader epoch begins in any case: what the leader knows of the replica, it knows from before. None, so
+    that nothing changes, where nobody else in sync can lead: it may have the only copy of the rest.
     """
     if all(one == broker or not circumstances.may_lead(one, partition) for one in partition.isr):
         return None
-    return without(partition, (), circumstances, unclean=(broker,))
+    draft = Draft(partition)
+    draft.set_isr(tuple(one for one in partition.isr if one != broker), circumstances, (broker,))
+    draft.elect(circumstances.but((broker,)))
+    return draft.settled(must_bump=True)
 
 
 def with_isr(

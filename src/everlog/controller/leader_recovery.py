@@ -20,7 +20,7 @@ from everlog.controller.partition_changes import (
 )
 from everlog.metadata.image import BrokerImage, ClusterImage, PartitionImage
 from everlog.model.dataclass import dataclass
-from everlog.model.ids import BrokerId, Instant
+from everlog.model.ids import NO_EPOCH, BrokerId, Instant
 from everlog.wire.message import Message
 
 PARTITIONS_PER_QUESTION: Final = 200
@@ -157,6 +157,9 @@ class LeaderRecovery:
         """Take in what a replica said; one that knows of another leader epoch may still be copying."""
         case = self._cases.get(ref)
         if case is not None and leader_epoch == case.partition.leader_epoch:
+            if log.last_epoch > leader_epoch:
+                # Nobody has led in that epoch: it is damaged, and nobody can tell what else is.
+                log = LogEnd(NO_EPOCH, log.end)
             case.said[int(broker)] = Said(broker_epoch, log)
 
     def ready(self, image: ClusterImage, now: Instant) -> RecoverLeaders | None:

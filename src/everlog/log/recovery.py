@@ -176,6 +176,10 @@ def _remove(files: Files, segments: list[Segment]) -> None:
                 files.unlink(segment.stem + suffix)
 
 
+class _WrongEpochError(CorruptDataError):
+    """It is the batch before that cannot be right."""
+
+
 class _Scan:
     """The recovery of one log after an unclean stop."""
 
@@ -271,22 +275,26 @@ class _Scan:
         segment.end_offset = segment.base_offset
         self._expected = max(self._expected, segment.base_offset)
         aborted: list[AbortedTxn] = []
-        good_bytes = 0
+        # A batch is taken in when the one behind it is known, which may tell that its epoch cannot be.
+        before: BatchView | None = None
+        good_bytes = at = 0
         try:
             for position, batch in scan.batches(segment.file, 0, segment.size):
-                self._check(segment, batch)
-                if batch.producer_id >= 0:
-                    txn = replay.replay_batch(self._producers, batch, self._wall)
-                    if txn is not None:
-                        aborted.append(txn)
-                segment.indexes.add(position, batch.size, batch.last_offset, batch.max_timestamp)
-                if batch.leader_epoch != self._epochs.latest:
-                    self._epochs.assign(LeaderEpoch(batch.leader_epoch), Offset(batch.base_offset))
-                segment.end_offset = Offset(batch.next_offset)
+                self._check(segment, batch, before)
+                if before is not None:
+                    self._take_in(segment, at, before, aborted)
+                before, at, good_bytes = batch, position, position
                 self._expected = batch.next_offset
-                good_bytes = position + batch.size
+            good_bytes = segment.size
+        except _WrongEpochError as error:
+            self._report.problem = str(error)
+            before, good_bytes = None, at
         except CorruptDataError as error:
             self._report.problem = str(error)
+            if before is not None:
+                good_bytes = at + before.size
+        if before is not None:
+            self._take_in(segment, at, before, aborted)
         segment.replace_aborted(aborted)
         segment.verified = VerifiedRanges(trusted_from=0)
         self._report.scanned_bytes += segment.size
@@ -296,7 +304,17 @@ class _Scan:
         segment.cut_file(good_bytes)
         return False
 
-    def _check(self, segment: Segment, batch: BatchView) -> None:
+    def _take_in(self, segment: Segment, position: int, batch: BatchView, aborted: list[AbortedTxn]) -> None:
+        if batch.producer_id >= 0:
+            txn = replay.replay_batch(self._producers, batch, self._wall)
+            if txn is not None:
+                aborted.append(txn)
+        segment.indexes.add(position, batch.size, batch.last_offset, batch.max_timestamp)
+        if batch.leader_epoch != self._epochs.latest:
+            self._epochs.assign(LeaderEpoch(batch.leader_epoch), Offset(batch.base_offset))
+        segment.end_offset = Offset(batch.next_offset)
+
+    def _check(self, segment: Segment, batch: BatchView, before: BatchView | None) -> None:
         """Hold against each other what the checksum does not cover: offsets and epochs."""
         fits = (
             batch.base_offset >= self._expected if self._gaps_allowed else batch.base_offset == self._expected
@@ -306,8 +324,14 @@ class _Scan:
         known = NO_EPOCH
         if batch.next_offset <= self._opening.recovery_point:
             known = self._known_epochs.epoch_at(Offset(batch.last_offset))
-        if batch.leader_epoch < self._epochs.latest or known not in (NO_EPOCH, batch.leader_epoch):
-            raise CorruptDataError(f"{segment} has {batch}, expected epoch {max(known, self._epochs.latest)}")
+        latest = self._epochs.latest if before is None else before.leader_epoch
+        if batch.leader_epoch < latest or known not in (NO_EPOCH, batch.leader_epoch):
+            problem = f"{segment} has {batch}, expected epoch {max(known, latest)}"
+            if before is not None and self._epochs.latest <= batch.leader_epoch < latest:
+                # One batch alone has a higher epoch than those around it. To keep it would be worse than to
+                # lose it: this log would pass for newer than it is.
+                raise _WrongEpochError(f"{problem}, or {batch.leader_epoch} before it")
+            raise CorruptDataError(problem)
 
     def _drop_from(self, at: int, problem: str) -> None:
         """Remove the segments behind the end of what is good."""

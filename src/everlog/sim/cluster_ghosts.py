@@ -29,7 +29,9 @@ class ClusterGhosts:
         """`ids` are those of topics, by what the history calls them."""
         self._machines = machines
         self._say = say
-        self.partitions = PartitionGhosts(recorder, ids, self._counts)
+        self.rotted: dict[Place, int] = {}
+        """By partition, the node on whose disk a bit of it has changed."""
+        self.partitions = PartitionGhosts(recorder, ids, self._counts, self.rotted)
         self.quorum = QuorumGhosts()
         self.images = ImageGhosts(self, LEAST_IN_SYNC)
 
@@ -118,6 +120,15 @@ class ClusterGhosts:
             for place, partition in self.images.seen.items()
         )
 
+    def whole_copies(self, place: Place, but: int) -> list[int]:
+        """Who runs, is in sync with a partition and has all of it, but for one node."""
+        partition = self.images.seen[place]
+        return [
+            one
+            for one in partition.isr
+            if one != but and self._holds(one, place) and not self._is_proposed_out(one, place)
+        ]
+
     def _is_proposed_out(self, member: int, place: Place) -> bool:
         """Whether some leader wants a member out of the ISR, of which the controller may know already."""
         for machine in self._machines:
@@ -131,7 +142,9 @@ class ClusterGhosts:
 
     def _holds(self, node_id: int, place: Place) -> bool:
         machine = self._machines[node_id - 1]
-        return machine.node is not None and machine.serving and self.partitions.has_all(machine, place)
+        if machine.node is None or not machine.serving or self.rotted.get(place) == node_id:
+            return False
+        return self.partitions.has_all(machine, place)
 
     def converged(self) -> bool:
         """Whether every node serves and knows the same cluster, in which nothing moves any more.

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from everlog.sim.chance import SimRandom
 from everlog.sim.cluster_plan import Blow, Mark, Strike
+from everlog.sim.cluster_rot import Rot
 from everlog.sim.faults import Fault, Kind, Moment
 from everlog.sim.network import Weather
 from everlog.sim.plan import Crashes
@@ -135,7 +136,11 @@ class ClusterNemesis:
                         wire.reset("the connection was reset")
             case Blow.STORM:
                 self._storm(ms)
-            case Blow.WRITE_FAILS | Blow.SYNC_FAILS | Blow.DISK_FULL | Blow.ROT:
+            case Blow.ROT:
+                return self._rot(machine, ms, chance)
+            case Blow.ROT_ALL:
+                return self._rot(machine, ms, chance, all_stop=True)
+            case Blow.WRITE_FAILS | Blow.SYNC_FAILS | Blow.DISK_FULL:
                 return self._disk(strike.blow, machine, ms, chance)
             case _:
                 self._close_routes(strike.blow, machine, ms, chance)
@@ -220,11 +225,9 @@ class ClusterNemesis:
             case Blow.SYNC_FAILS:
                 files.faults.append(Fault(Kind.SYNC, errno.EIO, ".log", chance.below(5), times=1))
                 self._watch_disk(machine, ms)
-            case Blow.DISK_FULL:
+            case _:
                 files.quota_bytes = files.used_bytes + chance.below(2_000)
                 world.time.at(ms, lambda: setattr(files, "quota_bytes", None))
-            case _:
-                return self._rot(machine, ms, chance)
         return True
 
     def _watch_disk(self, machine: "Machine", ms: int) -> None:
@@ -236,17 +239,18 @@ class ClusterNemesis:
 
         self._world.time.at(ms, look)
 
-    def _rot(self, machine: "Machine", ms: int, chance: SimRandom) -> bool:
-        self._crash(machine, Loss.NONE, ms, "stopped, and a bit of its disk changes")
-        logs = [
-            (path, data)
-            for path, data in sorted(machine.files.tree().items())
-            if data and path.endswith(".log") and "/__" not in path
-        ]
-        if not logs:
+    def _rot(self, machine: "Machine", ms: int, chance: SimRandom, *, all_stop: bool = False) -> bool:
+        """Let a bit of a disk change while its node is down, alone or with all others."""
+        rot = Rot(self._world)
+        places = rot.may_hit(machine)
+        if not places:
             return False
-        path, data = chance.pick(logs)
-        machine.files.flip_bit(path, chance.below(len(data)), chance.below(8))
+        stopped = [each for each in self._world.machines if self._is_up(each)] if all_stop else [machine]
+        for each in stopped:
+            self._crash(each, Loss.NONE, chance.below(ms + 1), "stopped")
+        path = rot.hit(machine, places, chance)
+        if path is None:
+            return False
         self._world.say(f"{path} of {machine.name} has rotted")
         return True
 

@@ -54,7 +54,9 @@ class Blow(StrEnum):
     """A sync fails once, and what it was for is lost without another word."""
     DISK_FULL = "disk full"
     ROT = "rot"
-    """A bit of a file changes while its node is down."""
+    """A bit of a log changes while its node is down."""
+    ROT_ALL = "rot all"
+    """All processes die, and a bit of a log of one of them changes."""
 
 
 class Mark(StrEnum):
@@ -166,7 +168,7 @@ def draw_cluster(seed: int, *, quiet: bool = False) -> ClusterPlan:
     )
     drifts = tuple(chance.below(2_001) - 1_000 for _ in range(nodes))
     plan = ClusterPlan(clients, nodes, _strikes(chance, load_ms, crashes), drifts, settings)
-    plan = _restless(plan) if seed % 4 == _RESTLESS else plan
+    plan = _rotting(_restless(plan) if seed % 4 == _RESTLESS else plan)
     return plan if quiet else _busy(plan)
 
 
@@ -196,6 +198,25 @@ def _restless(plan: ClusterPlan) -> ClusterPlan:
         plan.clients, load_ms=load_ms, partitions=1, plain_appenders=2, slowness=chance.pick((1, 2))
     )
     return replace(plan, clients=clients, strikes=strikes, settings=settings)
+
+
+def _rotting(plan: ClusterPlan) -> ClusterPlan:
+    """A plan in whose course bits of disks may change: one of five."""
+    chance = SimRandom(plan.seed).fork("rot")
+    if not chance.happens(20):
+        return plan
+    first = len(plan.strikes)
+    strikes = tuple(
+        Strike(
+            first + number,
+            plan.clients.load_ms // 3 + chance.below(plan.clients.load_ms * 2 // 3),
+            chance.pick((Blow.ROT, Blow.ROT, Blow.ROT_ALL)),
+            chance.pick((Mark.ANY, Mark.LEADER, Mark.COORDINATOR)),
+            chance.pick((50, 400, 1_500)) + chance.below(300),
+        )
+        for number in range(1 + chance.below(3))
+    )
+    return replace(plan, strikes=plan.strikes + strikes)
 
 
 def _busy(plan: ClusterPlan) -> ClusterPlan:

@@ -6,7 +6,7 @@ from everlog.controller.directories import AssignReplicasToDirectories
 from everlog.controller.heartbeats import Beat
 from everlog.controller.leader_election import ElectionType, ElectLeaders
 from everlog.controller.partition_changes import PartitionRef
-from everlog.metadata.image import NO_LEADER, UNASSIGNED_DIRECTORY
+from everlog.metadata.image import LOST_DIRECTORY, NO_LEADER, UNASSIGNED_DIRECTORY
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import BrokerId, Uuid
 from tests.unit.controller.clusters import Cluster, check_invariants, directory_of, shape
@@ -115,3 +115,49 @@ def test_an_only_replica_whose_directory_was_replaced_leads_again_and_says_that_
     assign(cluster, directory_of(1), topic_id)
     assert shape(cluster.partition()) == (1, (1,), ())
     assert cluster.partition().recovering
+
+
+def test_a_replica_that_is_damaged_is_led_by_others_and_counts_no_more() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", (1, 2, 3), min_insync_replicas="2")
+    cluster.put(isr=(1, 2))
+    before = cluster.partition()
+
+    assert damaged(cluster, 1) == [ErrorCode.NONE]
+
+    found = cluster.partition()
+    assert shape(found) == (2, (2,), ()), "it is not eligible either: it lacks what is committed"
+    assert found.leader_epoch == before.leader_epoch + 1
+    assert found.directories == before.directories
+    check_invariants(cluster)
+
+
+def test_a_damaged_replica_that_is_not_in_sync_begins_a_leader_epoch_all_the_same() -> None:
+    """Else the leader might take it for one that has everything, by what it heard before."""
+    cluster = Cluster(3)
+    cluster.create("orders", (1, 2, 3))
+    cluster.put(isr=(1, 2))
+    before = cluster.partition()
+
+    damaged(cluster, 3)
+
+    assert shape(cluster.partition()) == shape(before)
+    assert cluster.partition().leader_epoch == before.leader_epoch + 1
+
+
+def test_a_damaged_replica_leads_on_where_nobody_else_is_in_sync() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", (1, 2, 3))
+    cluster.put(isr=(1,))
+    before = cluster.partition()
+
+    damaged(cluster, 1)
+
+    assert cluster.partition() == before
+
+
+def damaged(cluster: Cluster, broker: int) -> list[ErrorCode]:
+    ref = PartitionRef(cluster.image.topics["orders"].id, 0)
+    return cluster.do(
+        AssignReplicasToDirectories(BrokerId(broker), cluster.epoch(broker), ((LOST_DIRECTORY, ref),))
+    )

@@ -75,7 +75,7 @@ class NearReader(Reader):
         found = answer.responses[0].partitions[0]
         if found.error_code in _NEITHER:
             return found
-        if found.error_code not in LOADING:
+        if found.error_code not in (*LOADING, ErrorCode.KAFKA_STORAGE_ERROR):
             self.setting.complain(self.name, f"fetch of {topic.name} answered {error_name(found.error_code)}")
         return None
 

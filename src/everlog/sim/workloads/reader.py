@@ -142,7 +142,10 @@ class Reader(Actor):
                 bounds.append(Bounds(name, part.high_watermark, part.last_stable_offset, seen_in))
             else:
                 self.routing.forget_leader(topic, part.partition_index)
-                if part.error_code in LOADING:
+                if part.error_code in LOADING or (
+                    # A disk has let its broker down, and another is to lead.
+                    part.error_code == ErrorCode.KAFKA_STORAGE_ERROR and self.setting.clustered
+                ):
                     continue
                 self.setting.complain(self.name, f"fetch of {name} answered {error_name(part.error_code)}")
         return polls, bounds
