@@ -50,7 +50,7 @@ class Rot:
                     found.append((path, len(data), place))
         if not found:
             return None
-        path, size, place = chance.pick(found)
-        machine.files.flip_bit(path, chance.below(size), chance.below(8))
-        self._world.ghosts.rotted[place] = machine.node_id
-        return path
+        rotten, size, where = chance.pick(found)
+        machine.files.flip_bit(rotten, chance.below(size), chance.below(8))
+        self._world.ghosts.rotted[where] = machine.node_id
+        return rotten
