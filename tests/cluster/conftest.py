@@ -66,7 +66,9 @@ def open_trio(config: pytest.Config, directory: Path, settings: Mapping[str, str
         with ApacheCluster(directory, disks=2) as apache:
             yield apache
         return
-    with everlog.Cluster(brokers=3, processes=True, directory=directory, settings=settings) as cluster:
+    with everlog.Cluster(
+        brokers=3, processes=True, directory=directory, settings=settings, disks=2
+    ) as cluster:
         _wait_until_one(cluster)
         yield EverlogTrio(cluster)
 

@@ -10,6 +10,7 @@ from everlog.broker.cleaner import Cleaner
 from everlog.broker.coordinators import Coordinators
 from everlog.broker.directory_assignments import DirectoryAssignments
 from everlog.broker.directory_health import DirectoryHealth
+from everlog.broker.directory_moves import DirectoryMoves
 from everlog.broker.exchange import Exchange
 from everlog.broker.fetch_sessions import FetchSessions
 from everlog.broker.group_commit import GroupCommit
@@ -23,7 +24,7 @@ from everlog.broker.replication import Replication
 from everlog.broker.session import Session
 from everlog.broker.topic_settings import min_insync_replicas, topic_log_settings
 from everlog.controller.producer_ids import ProducerIdPool
-from everlog.log.directory import LogDirectory
+from everlog.log.directory import LogDirectory, newer_of
 from everlog.log.partition import PartitionLog
 from everlog.metadata.delta import Changes
 from everlog.metadata.image import (
@@ -107,6 +108,10 @@ class Broker:
         """Has replicas mended whose stored bytes have changed."""
         self.housekeeping = Housekeeping(self, aside)
         self.cleaner = Cleaner(self, aside)
+        self.moves = DirectoryMoves(self, aside)
+        """Partitions on their way from one directory to another."""
+        for name in {name for one in directories for name in one.partitions if len(directories) > 1}:
+            self._settle_doubles(name)
         self.replication = Replication(self)
         """Which partitions lead and follow here, and what is committed."""
         for directory in directories:
@@ -121,6 +126,7 @@ class Broker:
         self.coordinators = Coordinators(self)
         """The groups and transactions that this broker coordinates."""
         self.coordinators.start()
+        self._go_on_moving()
 
     # --- requests
 
@@ -141,6 +147,7 @@ class Broker:
         self.replication.tick(now)
         self.assignments.tick(now)
         self.repairs.tick(now)
+        self.moves.tick(now)
         self.coordinators.tick(now)
         self.housekeeping.tick(now)
         self.cleaner.tick(now)
@@ -178,10 +185,47 @@ class Broker:
                 return log
             # A topic of that name was deleted and made anew while we were down.
             directory.delete(replica.name)
-        emptiest = min(self.directories, key=len)
-        log = emptiest.create(replica.name, replica.topic_id, settings)
-        self._lies_in(replica, emptiest)
+        chosen = self.moves.wishes.pop(replica.name, None) or min(self.directories, key=len)
+        log = chosen.create(replica.name, replica.topic_id, settings)
+        self._lies_in(replica, chosen)
         return log
+
+    def _settle_doubles(self, name: TopicPartition) -> None:
+        """Where a crash came as a partition had just moved, keep the log that was in use last."""
+        holders = [directory for directory in self.directories if name in directory]
+        topic = self.image.topics.get(name.topic)
+        if len(holders) < 2 or topic is None:
+            return
+        settings = topic_log_settings(self.settings, self.image, name.topic)
+        found: dict[PartitionLog, LogDirectory] = {}
+        for directory in holders:
+            try:
+                log = directory.get(name, settings)
+            except StorageError as error:
+                _log.error(
+                    "%s lies in several directories, and is not used in %s: %s", name, directory, error
+                )
+                directory.let_go(name)
+                continue
+            assert log is not None, name
+            found[log] = directory
+        kept = newer_of(found)
+        for log, directory in found.items():
+            if log is not kept:
+                _log.warning("%s is in %s now, what is left in %s goes", name, kept.path, directory.path)
+                directory.delete(name)
+
+    def _go_on_moving(self) -> None:
+        """Begin the moves anew that the last run has not ended."""
+        for directory in self.directories:
+            for name in directory.wanted_here:
+                replica = self.replicas.get(name.topic, name.partition)
+                if replica is not None and any(name in one for one in self.directories):
+                    try:
+                        self.moves.begin(replica, directory)
+                    except StorageError as error:
+                        _log.error("%s stays where it is: %s", name, error)
+            directory.wanted_here.clear()
 
     def _lies_in(self, replica: Replica, directory: LogDirectory) -> None:
         replica.directory = directory.path
@@ -198,6 +242,7 @@ class Broker:
         """Go on without a directory: what lies in it neither leads nor follows until the next start."""
         self.directories.remove(directory)
         self.housekeeping.directory_lost(directory)
+        self.moves.directory_lost(directory)
         for replica in list(self.replicas):
             if replica.name in directory:
                 self.replication.lose(replica)
@@ -225,6 +270,7 @@ class Broker:
         """Let go of partitions that are not this broker's any more; their files go a little later."""
         gone = list(gone)
         for replica in gone:
+            self.moves.forget(replica)
             self.replication.give_up(replica)
         self.parked.changed(gone)
         self.housekeeping.delete_partitions(gone)

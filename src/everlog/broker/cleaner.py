@@ -81,6 +81,10 @@ class Cleaner:
         waiting = [cleaning.next_at for cleaning in self._rounds.values() if cleaning.next_job is not None]
         self._broker.alarm.ring_by(min([self._look_at, *waiting]))
 
+    def is_at(self, log: PartitionLog) -> bool:
+        """Whether it compacts a log just now, or is about to."""
+        return log in self._rounds or log in self._starting
+
     # --- which log
 
     def look(self) -> None:
@@ -108,7 +112,7 @@ class Cleaner:
         from everlog.log.compaction import dirty_part
 
         for replica, log in compacted:
-            if log.failure or log in self._rounds or log in self._starting:
+            if log.failure or self.is_at(log) or replica.name in self._broker.moves:
                 continue
             if self._left_alone.get(log, now) > now:
                 continue

@@ -61,6 +61,16 @@ class GroupCommit:
         else:
             self._alarm.ring_by(due_at)
 
+    def moved(self, old: PartitionLog, new: PartitionLog) -> None:
+        """Another log has taken the place of one, with all its records: it is to be durable for all who wait.
+
+        What a sync of the old one brings is nobody's any more.
+        """
+        queue = self._queues.pop(old, None)
+        if queue is not None:
+            for end, waiter in queue.waiters:
+                self.wait(new, end, None, waiter)
+
     def tick(self, now: Instant) -> None:
         """Begin the syncs that are due."""
         for log, queue in list(self._queues.items()):
@@ -79,6 +89,8 @@ class GroupCommit:
 
     def _ended(self, log: PartitionLog, queue: _Queue, plan: SyncPlan, result: OSError | None) -> None:
         queue.running = False
+        if self._queues.get(log) is not queue:
+            return
         if isinstance(result, OSError):
             _log.error(
                 "%s takes no records until the broker is restarted, fsync failed: %s", log.partition, result

@@ -162,6 +162,14 @@ class Housekeeping:
         for checkpoints in list(self._checkpoints.values()):
             checkpoints.write(ended)
 
+    def checkpoint(self, directory: LogDirectory, done: Callable[[bool], None]) -> None:
+        """Write the checkpoints of one directory, then tell `done` whether they are durable."""
+        checkpoints = self._checkpoints.get(directory.path)
+        if checkpoints is None:
+            done(False)
+        else:
+            checkpoints.write(done)
+
     def _sync_and_checkpoint(self) -> None:
         """Bring to disk what a crash would leave to recover, where that costs little.
 

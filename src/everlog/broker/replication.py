@@ -150,6 +150,15 @@ class Replication:
         replica.leads = False
         replica.leader = NO_LEADER
 
+    def log_moved(self, replica: Replica, log: PartitionLog) -> None:
+        """Another log has taken the place of a replica's, with all its records."""
+        old = replica.following
+        if old is not None:
+            self._fetchers.remove(replica, old)
+            state = FollowerState(old.leader, old.leader_epoch, log, old.high_watermark)
+            replica.following = state
+            self._fetchers.add(replica, state, log)
+
     def lose(self, replica: Replica) -> None:
         """The directory has failed that the replica lies in."""
         self._end_role(replica, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -338,9 +347,7 @@ class Replication:
         if wait_for_sync:
             replica.sync_wanted = end
             replica.syncs_owed += 1
-            self._broker.group_commit.wait(
-                log, end, log.sync_due_at, partial(self._synced, replica, leading, log)
-            )
+            self._broker.group_commit.wait(log, end, log.sync_due_at, partial(self._synced, replica, leading))
         durable = leading.durable if replica.syncs_owed else end
         effects = leading.appended(end, durable, self._broker.clock.now())
         if effects:
@@ -348,8 +355,9 @@ class Replication:
         for followed in replica.followers.values():
             followed.has_more()
 
-    def _synced(self, replica: Replica, leading: LeaderState, log: PartitionLog, durable: bool) -> None:
-        if replica.leading is not leading:
+    def _synced(self, replica: Replica, leading: LeaderState, durable: bool) -> None:
+        log = replica.log
+        if replica.leading is not leading or log is None:
             return
         replica.syncs_owed -= 1
         if durable:

@@ -21,7 +21,7 @@ class Cluster:
 
     `processes` makes each broker a child process, which can be killed and paused; without it they run on
     threads of this process and start in a fraction of the time. `directory` keeps the data instead.
-    `settings` are those of the brokers by Kafka's names.
+    `settings` are those of the brokers by Kafka's names, `disks` how many log directories each has.
 
     Three brokers or more hold three copies of what is written, and acknowledge it (`acks=all`) once two have
     it: one may be away. Give `default.replication.factor` and `min.insync.replicas` to have it otherwise.
@@ -39,6 +39,7 @@ class Cluster:
         directory: str | Path | None = None,
         settings: Mapping[str, object] | None = None,
         port: int = 0,
+        disks: int = 1,
     ) -> None:
         if brokers < 1:
             raise ConfigError(f"brokers={brokers}: expected 1 or more")
@@ -47,6 +48,9 @@ class Cluster:
         self._processes = processes
         self._settings = {key: _text(value) for key, value in (settings or {}).items()}
         self._port = port
+        if disks < 1:
+            raise ConfigError(f"disks={disks}: expected 1 or more")
+        self._disks = disks
         self._temporary: TemporaryDirectory[str] | None = None
         self._majority = 1
         self.brokers: list[EmbeddedBroker] = []
@@ -70,6 +74,8 @@ class Cluster:
         make = ProcessBroker if self._processes else ThreadBroker
         try:
             planned, self._majority = self._plan(home)
+            if self._disks > 1:
+                planned = [_on_disks(settings, self._disks) for settings in planned]
             self.brokers = [make(settings) for settings in planned]
             start_all(self.brokers)
         except BaseException:
@@ -162,6 +168,12 @@ def _alone(home: Path, port: int, settings: Mapping[str, str]) -> dict[str, str]
         "log.dirs": str(home.absolute()),
         **settings,
     }
+
+
+def _on_disks(settings: Mapping[str, str], disks: int) -> dict[str, str]:
+    """The same with so many log directories, as on a machine with so many disks."""
+    home = settings["log.dirs"]
+    return {**settings, "log.dirs": ",".join(f"{home}/disk-{number + 1}" for number in range(disks))}
 
 
 def _text(value: object) -> str:

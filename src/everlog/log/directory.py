@@ -1,6 +1,6 @@
 """All partitions below one log directory: open, create, delete, checkpoint, stop (L10, L11)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from everlog.log import checkpoint
@@ -93,6 +93,10 @@ class LogDirectory:
         """Called before checkpoints are written, to bring the high watermarks up to date."""
         self.on_trouble: Callable[[bool], None] | None = None
         """Called when the disk has refused something; with True where a log takes nothing more for it."""
+        self.wanted_here: list[TopicPartition] = []
+        """Partitions that were on their way here when the last run ended; what was copied of them goes."""
+        self.futures: dict[TopicPartition, PartitionLog] = {}
+        """Copies of partitions that are on their way here from other directories."""
         self._clean_ends_lost = False
         self._doomed: list[tuple[Instant, str]] = []
         # Partitions that are gone while the files on disk may still say where they began and ended.
@@ -115,6 +119,11 @@ class LogDirectory:
         for name in self._files.names(self.path):
             if name.endswith(DELETE_SUFFIX):
                 self._doomed.append((now, f"{self.path}/{name}"))
+            elif name.endswith(FUTURE_SUFFIX):
+                # How much of it is durable is written nowhere: it is copied anew.
+                self._doomed.append((now, f"{self.path}/{name}"))
+                if (partition := _partition_of(name.rpartition(".")[0])) is not None:
+                    self.wanted_here.append(partition)
             elif (partition := _partition_of(name)) is not None:
                 self._known[partition] = None
         for offsets in self._offsets():
@@ -292,21 +301,97 @@ class LogDirectory:
 
     def delete(self, partition: TopicPartition) -> None:
         """Take a partition out of use: its directory is renamed, durably, and removed after a while."""
-        log = self._logs.pop(partition, None)
+        log = self.let_go(partition)
         if log is not None:
             log.retire()
+        settings = log.settings if log is not None else LogSettings()
+        self.clear_away(partition, settings.file_delete_delay_ms)
+
+    def let_go(self, partition: TopicPartition) -> PartitionLog | None:
+        """Know a partition no more, whose files stay until `clear_away`; returns its log if it was open."""
         del self._known[partition]
+        return self._logs.pop(partition, None)
+
+    def clear_away(self, partition: TopicPartition, delay_ms: int) -> None:
+        """Rename the directory of a partition that was let go, durably; it is removed after `delay_ms`."""
         for offsets in self._offsets():
             offsets.pop(partition, None)
         self._departed.add(partition)
-        doomed = f"{self.path}/{_deleted_name(partition, self._world.random.uuid())}"
+        self._doom(f"{self.path}/{partition}", partition, delay_ms)
+
+    def _doom(self, path: str, partition: TopicPartition, delay_ms: int) -> None:
+        doomed = f"{self.path}/{_marked_name(partition, self._world.random.uuid(), DELETE_SUFFIX)}"
         try:
-            self._files.rename(f"{self.path}/{partition}", doomed)
+            self._files.rename(path, doomed)
             self._files.sync_dir(self.path)
         except OSError as error:
-            raise StorageError(f"{self.path}/{partition} cannot be deleted: {error}") from error
-        delay_ms = (log.settings if log is not None else LogSettings()).file_delete_delay_ms
+            raise StorageError(f"{path} cannot be deleted: {error}") from error
         self._doomed.append((Instant(self._world.clock.now() + delay_ms), doomed))
+
+    # Moving in
+
+    def begin_future(
+        self, partition: TopicPartition, topic_id: Uuid, settings: LogSettings, start: Offset
+    ) -> PartitionLog:
+        """Make an empty log, beginning at `start`, that a partition of another directory is copied to."""
+        assert partition not in self._known, partition
+        assert partition not in self.futures, partition
+        path = f"{self.path}/{_marked_name(partition, self._world.random.uuid(), FUTURE_SUFFIX)}"
+        try:
+            self._files.make_dir(path)
+            self._write_topic_id(f"{path}/{checkpoint.PARTITION_METADATA}", topic_id)
+            self._files.sync_dir(self.path)
+        except OSError as error:
+            self._troubled(False)
+            raise StorageError(f"{path} cannot be made: {error}") from error
+        log = PartitionLog(self._world, path, partition, settings, Opening(False, Offset(0), Offset(0), True))
+        log.sync_with(f"{path}/{checkpoint.PARTITION_METADATA}")
+        log.on_trouble = self._troubled
+        if start:
+            log.restart_at(start)
+        self.futures[partition] = log
+        return log
+
+    def expect(self, log: PartitionLog, high_watermark: Offset, clean_end: Offset | None) -> None:
+        """Let the next checkpoint speak of a partition that is about to be here, as its copy `log` is now."""
+        partition = log.partition
+        self._recovery_points[partition] = log.recovery_point
+        self._start_offsets[partition] = log.start_offset
+        self.high_watermarks[partition] = high_watermark
+        if clean_end is not None:
+            self.clean_ends[partition] = clean_end
+
+    def drop_future(self, partition: TopicPartition) -> None:
+        """Give up a copy: its partition stays where it is."""
+        log = self.futures.pop(partition)
+        log.retire("is not copied any more")
+        log.abandon()
+        for offsets in self._offsets():
+            offsets.pop(partition, None)
+        self._departed.add(partition)
+        self._doom(log.path, partition, 0)
+
+    def move_in(self, log: PartitionLog) -> PartitionLog:
+        """Let the copy of a log take its place; durable when this returns. The old files stay where they are.
+
+        Where both are found after a crash, `newer_of` says which counts. StorageError leaves all as it was.
+        """
+        partition = log.partition
+        future = self.futures[partition]
+        path = f"{self.path}/{partition}"
+        try:
+            self._files.rename(future.path, path)
+            self._files.sync_dir(self.path)
+        except OSError as error:
+            self._troubled(False)
+            raise StorageError(f"{future.path} cannot be renamed: {error}") from error
+        del self.futures[partition]
+        self._departed.discard(partition)
+        future.take_the_place_of(log, path)
+        future.before_lowering = self._offsets_lowered
+        self._known[partition] = None
+        self._logs[partition] = future
+        return future
 
     def enforce_retention(self, wall: Timestamp, high_watermarks: Mapping[TopicPartition, Offset]) -> bool:
         """Let every open log drop what has expired; returns whether a checkpoint must be written for it (L5).
@@ -390,6 +475,8 @@ class LogDirectory:
         if not self.clean and any(partition not in self._logs for partition in self._known):
             # Partitions that were never opened since the unclean stop still have to be recovered.
             closed = False
+        for future in self.futures.values():
+            future.abandon()
         try:
             self.checkpoint()
             if closed:
@@ -448,7 +535,16 @@ def _partition_of(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(number))
 
 
-def _deleted_name(partition: TopicPartition, unique: Uuid) -> str:
-    """`<topic>-<n>.<id>-delete`, the topic cut where the name would be too long."""
-    ending = f"-{partition.partition}.{unique.hex()}{DELETE_SUFFIX}"
+def newer_of(logs: Iterable[PartitionLog]) -> PartitionLog:
+    """Of several logs of one partition, of which each took the place of another, the last that was in use.
+
+    It has all that the others had: nothing was added to one after the next had taken its place. What it had
+    and lost with the power was not durable; then the one before it may have more, and counts.
+    """
+    return max(logs, key=lambda log: (log.last_epoch(), log.end_offset, log.start_offset))
+
+
+def _marked_name(partition: TopicPartition, unique: Uuid, suffix: str) -> str:
+    """`<topic>-<n>.<id>-delete` or `-future`, the topic cut where the name would be too long."""
+    ending = f"-{partition.partition}.{unique.hex()}{suffix}"
     return partition.topic[: _MAX_NAME_BYTES - len(ending)] + ending

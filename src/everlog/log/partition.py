@@ -698,6 +698,23 @@ class PartitionLog:
         snapshot = f"{self.path}/{file_name(self.end_offset, SNAPSHOT_SUFFIX)}"
         return replace(plan, derived=(*plan.derived, snapshot))
 
+    def take_the_place_of(self, log: "PartitionLog", path: str) -> None:
+        """Go on for a log that this is a copy of, in a directory that was renamed to `path`.
+
+        What cannot be read from records is taken over: who has been verified, which epochs had none.
+        """
+        assert self.end_offset == log.end_offset, (self, log)
+        old, self.path = self.path, path
+        for segment in self._segments:
+            segment.moved_to(path)
+        self._unsynced.moved(old, path)
+        self.removals.moved(old, path)
+        self._aborted = AbortedSearch(self._files, path, self._segments, self._bases)
+        self.swaps = Swaps(self._files, path, (self._segments, self._bases), self._unsynced, self.removals)
+        self.producers = log.producers
+        self.epochs = log.epochs
+        self.epochs.changed = True
+
     def retire(self, why: str = "was deleted") -> None:
         """Take no more appends. Reads go on until its files are removed."""
         self.failure = StorageError(f"{self.partition} {why}")

@@ -51,6 +51,10 @@ class Removals:
             self._files.rename(path, path + DELETED_SUFFIX)
             self._shelved.append((due, path + DELETED_SUFFIX))
 
+    def moved(self, old: str, new: str) -> None:
+        """Take in that the directory at `old` is at `new` now."""
+        self._shelved = [(due, new + path.removeprefix(old)) for due, path in self._shelved]
+
     def due(self, now: Instant) -> list[str]:
         """The paths that are to be unlinked by now, which are handed over: they are not returned again."""
         ready = [entry for entry in self._shelved if entry[0] <= now]

@@ -97,6 +97,10 @@ class Segment:
         segment.sealed = False
         return segment
 
+    def moved_to(self, directory: str) -> None:
+        """Take in that the directory of its files was renamed; those that are open have gone along."""
+        self.stem = self.indexes.stem = f"{directory}/{file_name(self.base_offset, '')}"
+
     @property
     def file(self) -> File:
         """The log file, opened when first needed."""

@@ -92,6 +92,12 @@ class Unsynced:
         self.generation += 1
         self.changed = self.names_changed = True
 
+    def moved(self, old: str, new: str) -> None:
+        """Take in that the directory at `old` is at `new` now, and that other things may be written there."""
+        self._path = new
+        self.others = [new + path.removeprefix(old) for path in self.others]
+        self.changed = True
+
     def wanted(self, settings: LogSettings) -> bool:
         """Whether the append just noted waits for a sync; sets when that is due."""
         if self.records >= settings.flush_messages:

@@ -359,6 +359,8 @@ class Node:
     def close(self) -> None:
         """Make everything durable and note that the stop was clean. It blocks; nothing is served any more."""
         self.peers.close()
+        if self._broker is not None:
+            self._broker.moves.stop()
         for directory in self._all_directories.values():
             directory.close(self._world.aside, broker_epoch=self.lifecycle.epoch)
             for problem in directory.problems:

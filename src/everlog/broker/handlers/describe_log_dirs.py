@@ -33,8 +33,11 @@ def handle(broker: "Broker", request: DescribeLogDirsRequest, exchange: Exchange
     exchange.answer(
         DescribeLogDirsResponse(
             results=[
-                _describe(broker, directory, _held(broker, directory, wanted))
-                for directory in broker.directories
+                *(_describe(broker, directory, wanted) for directory in broker.directories),
+                *(
+                    DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+                    for path in broker.health.failed
+                ),
             ]
         )
     )
@@ -51,17 +54,31 @@ def _held(
         if wanted(replica.name)
         and (
             replica.name in directory
-            or (directory is next_to_fill and not any(replica.name in one for one in broker.directories))
+            or (
+                directory is broker.moves.wishes.get(replica.name, next_to_fill)
+                and not replica.lost
+                and not any(replica.name in one for one in broker.directories)
+            )
         )
     )
 
 
 def _describe(
-    broker: "Broker", directory: LogDirectory, partitions: list[TopicPartition]
+    broker: "Broker", directory: LogDirectory, wanted: Callable[[TopicPartition], bool]
 ) -> DescribeLogDirsResult:
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for name, size, behind in broker.moves.copies(directory):
+        if wanted(name):
+            topics.setdefault(name.topic, []).append(
+                DescribeLogDirsPartition(
+                    partition_index=name.partition,
+                    partition_size=size,
+                    offset_lag=behind,
+                    is_future_key=True,
+                )
+            )
     try:
-        for partition in partitions:
+        for partition in _held(broker, directory, wanted):
             topics.setdefault(partition.topic, []).append(
                 DescribeLogDirsPartition(
                     partition_index=partition.partition,

@@ -558,6 +558,17 @@ FOLLOWER_REPLICATION_THROTTLED_RATE = _row(
         Update.PER_BROKER,
     )
 )
+REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND = _row(
+    changing(
+        whole(
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            LONG_MAX,
+            "Bytes a second that this broker copies from one of its log directories to another.",
+            0,
+        ),
+        Update.PER_BROKER,
+    )
+)
 REPLICA_FETCH_MAX_BYTES = _row(
     whole(
         "replica.fetch.max.bytes",
