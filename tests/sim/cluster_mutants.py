@@ -54,14 +54,10 @@ OF_THE_QUORUM: set[str] = set()
 
 RARE = frozenset(
     {
-        "votes_are_not_kept",
         "what_earlier_leaders_left_is_committed_by_counting",
         "one_lookup_finds_where_logs_part",
         "followers_join_without_the_epochs_start",
         "an_earlier_life_counts_as_in_sync",
-        "pending_offsets_are_not_waited_for",
-        "old_generations_commit",
-        "generations_begin_anew_with_each_coordinator",
     }
 )
 """Those that no seed of the first hundred has shown: the worlds are too gentle for them yet. The tests of the

@@ -47,7 +47,7 @@ from everlog.raft.wire.asking import Sender
 from everlog.sim.chance import SimRandom
 from everlog.sim.clock import DriftingClock
 from everlog.sim.cluster_nemesis import ClusterNemesis
-from everlog.sim.cluster_plan import Blow, ClusterPlan, Mark, draw_cluster
+from everlog.sim.cluster_plan import Blow, ClusterPlan, Mark, Strike, draw_cluster
 from everlog.sim.cluster_trace import Trace
 from everlog.sim.host import DATA
 from everlog.sim.machine import CONTROLLERS_PORT, Machine, host_name
@@ -271,9 +271,13 @@ class QuorumWorld:
         return cast(Any, machine.node).member
 
 
+_BOUNCING = 0
+"""One seed of five has members die and come back all the time, in the middle of elections."""
+
+
 def draw_quorum(seed: int) -> ClusterPlan:
     """What a seed means for a quorum alone: disks fail here in many ways."""
-    plan = draw_cluster(seed)
+    plan = draw_cluster(seed, quiet=True)
     chance = SimRandom(seed).fork("quorum plan")
     strikes = tuple(
         replace(strike, blow=chance.pick((Blow.SYNC_FAILS, Blow.WRITE_FAILS, Blow.DISK_FULL, Blow.POWER)))
@@ -288,6 +292,12 @@ def draw_quorum(seed: int) -> ClusterPlan:
     clients = replace(plan.clients, crashes=crashes)
     # Those that have no patience stand for election at the same time, again and again.
     patience_ms = chance.pick((30, 60, 200, 1_000))
+    if seed % 5 == _BOUNCING:
+        patience_ms, nodes, drifts = 30, 3, drifts[:1] * 3
+        strikes = tuple(
+            Strike(number, number * 700, Blow.BOUNCE, Mark.ANY, 600)
+            for number in range(clients.load_ms // 700)
+        )
     settings = {
         **plan.settings,
         "controller.quorum.election.timeout.ms": str(patience_ms),

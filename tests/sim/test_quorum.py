@@ -21,6 +21,11 @@ def test_members_agree_on_what_is_committed(first: int) -> None:
         assert run_quorum_seed(seed) > 0
 
 
+def test_a_member_dies_of_what_came_while_it_was_paused() -> None:
+    """Connections that its machine took for it meanwhile are gone with it: an error of the simulator once."""
+    assert run_quorum_seed(271) > 0
+
+
 @pytest.mark.parametrize("seed", [128, 228, 379, 392])
 def test_a_member_whose_disk_failed_comes_back(seed: int) -> None:
     """In these seeds the time to try again was lost, as the alarm had rung for others."""

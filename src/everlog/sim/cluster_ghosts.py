@@ -183,9 +183,12 @@ class ClusterGhosts:
             f"{machine.name} {'serves' if machine.serving else 'down' if machine.node is None else 'starts'}"
             for machine in self._machines
         )
-        topics = {} if self.images.newest is None else self.images.newest.topics_by_id
+        newest = self.images.newest
+        names: dict[bytes, str] = (
+            {} if newest is None else {topic.id: topic.name for topic in newest.topics.values()}
+        )
         parts = "; ".join(
-            f"{topics[place[0]].name}-{place[1]} leader {part.leader} epoch {part.leader_epoch} "  # type: ignore[index]
+            f"{names.get(place[0])}-{place[1]} leader {part.leader} epoch {part.leader_epoch} "
             f"replicas {part.replicas} isr {part.isr} elr {part.eligible_leaders} "
             f"adding {part.adding} removing {part.removing} ends {self._ends(place, part)}"
             for place, part in self.images.seen.items()

@@ -4,6 +4,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from everlog.sim.chance import SimRandom
+from everlog.sim.cluster_ambush import Ambushes
 from everlog.sim.cluster_plan import Blow, Mark, Strike
 from everlog.sim.cluster_rot import Rot
 from everlog.sim.faults import Fault, Kind, Moment
@@ -20,6 +21,8 @@ _STORM = Weather(delay_ms=100, late_percent=30, late_ms=2_000, cut_percent=10)
 _JUMPS_MS = (-1_800_000, -5_000, 3_000, 60_000, 1_800_000)
 _MOST_JUMPED_MS = 1_800_000
 _LOOK_AGAIN_MS = 500
+_BOUNCE_MS = 40
+_BACK_MS = 6
 
 
 class ClusterNemesis:
@@ -30,6 +33,7 @@ class ClusterNemesis:
         """How often each blow was dealt."""
         self._world = world
         self._chance = chance
+        self.ambushes = Ambushes(world, self)
         self._healed = False
         self._paused: dict[int, int] = {}
         """Machines that are paused, and since when."""
@@ -57,12 +61,12 @@ class ClusterNemesis:
 
     def crashed(self, machine: "Machine") -> None:
         """The disk has stopped a machine in the middle of an operation."""
-        self._crash(machine, self._loss(self._chance), 300, "crashed in the middle of an operation")
+        self.crash(machine, self.loss(self._chance), 300, "crashed in the middle of an operation")
 
     def failed(self, machine: "Machine", why: str) -> None:
         """A node has ended by itself, as it must where its disk fails it; somebody starts it again later."""
         self._world.say(f"{machine.name} ends by itself: {why}")
-        self._crash(machine, Loss.NONE, 500, "ended by itself")
+        self.crash(machine, Loss.NONE, 500, "ended by itself")
 
     def _replace_broken(self, machine: "Machine") -> None:
         """Start a node again that its disk has failed: it says so, and takes nothing more until then.
@@ -117,10 +121,10 @@ class ClusterNemesis:
                     [each for each in self._world.machines if self._is_up(each)], Loss.NONE, ms, chance
                 )
             case Blow.POWER:
-                return self._kill([machine], self._loss(chance), ms, chance)
+                return self._kill([machine], self.loss(chance), ms, chance)
             case Blow.POWER_ALL:
                 up = [each for each in self._world.machines if self._is_up(each)]
-                return self._kill(up, self._loss(chance), ms, chance)
+                return self._kill(up, self.loss(chance), ms, chance)
             case Blow.STOP:
                 # Whoever leaves is not in sync any more, and those that stay have to have everything.
                 if not self._world.may_stop([machine]):
@@ -136,6 +140,12 @@ class ClusterNemesis:
                         wire.reset("the connection was reset")
             case Blow.STORM:
                 self._storm(ms)
+            case Blow.BOUNCE:
+                self._bounce(ms, chance)
+            case Blow.STRAND:
+                return self.ambushes.strand(machine, ms, chance)
+            case Blow.RELAPSE:
+                return self.ambushes.relapse(machine, ms, chance)
             case Blow.ROT:
                 return self._rot(machine, ms, chance)
             case Blow.ROT_ALL:
@@ -148,7 +158,8 @@ class ClusterNemesis:
 
     # Processes and power.
 
-    def _loss(self, chance: SimRandom) -> Loss:
+    def loss(self, chance: SimRandom) -> Loss:
+        """What a crash takes of what was not synced, where the plan says that it may take anything."""
         if self._world.plan.crashes is Crashes.KILL:
             return Loss.NONE
         return chance.pick((Loss.ALL, Loss.SOME))
@@ -157,10 +168,11 @@ class ClusterNemesis:
         if not self._world.may_stop(machines):
             return False
         for machine in machines:
-            self._crash(machine, loss, chance.below(ms + 1), "killed")
+            self.crash(machine, loss, chance.below(ms + 1), "killed")
         return True
 
-    def _crash(self, machine: "Machine", loss: Loss, down_ms: int, what: str) -> None:
+    def crash(self, machine: "Machine", loss: Loss, down_ms: int, what: str) -> None:
+        """End a machine's life now, and begin its next after a while."""
         world = self._world
         since = world.time.ticks()
         world.stopped(machine)
@@ -191,6 +203,17 @@ class ClusterNemesis:
             machine.crash_soon(self._chance.below(60), self._chance.pick((Moment.BEFORE, Moment.HALFWAY)))
         self._world.say(f"{machine.name} starts")
         machine.start()
+
+    def _bounce(self, ms: int, chance: SimRandom) -> None:
+        """Kill one after another for a while; each is back before others have noticed much."""
+
+        def kill() -> None:
+            up = [machine for machine in self._world.machines if self._is_up(machine)]
+            if up and not self._healed:
+                self._kill([chance.pick(up)], self.loss(chance), _BACK_MS, chance)
+
+        for at in range(0, ms, _BOUNCE_MS):
+            self._world.time.at(at + chance.below(_BOUNCE_MS), kill)
 
     def _pause(self, machine: "Machine", ms: int) -> None:
         self._paused[machine.node_id] = self._world.time.ticks()
@@ -247,7 +270,7 @@ class ClusterNemesis:
             return False
         stopped = [each for each in self._world.machines if self._is_up(each)] if all_stop else [machine]
         for each in stopped:
-            self._crash(each, Loss.NONE, chance.below(ms + 1), "stopped")
+            self.crash(each, Loss.NONE, chance.below(ms + 1), "stopped")
         path = rot.hit(machine, places, chance)
         if path is None:
             return False
@@ -299,13 +322,16 @@ class ClusterNemesis:
         swizzled = blow is Blow.SWIZZLE
         for one, other in pairs:
             route = mesh.route(one, other)
-            world.time.at(chance.below(ms + 1) if swizzled else 0, lambda route=route: self._close(route, ms))  # type: ignore[misc]
+            world.time.at(
+                chance.below(ms + 1) if swizzled else 0, lambda route=route: self.close_route(route, ms)
+            )  # type: ignore[misc]
 
     def _slow(self, route: "Route", ms: int) -> None:
         route.weather = _STORM
         self._world.time.at(ms, lambda: setattr(route, "weather", None))
 
-    def _close(self, route: "Route", ms: int) -> None:
+    def close_route(self, route: "Route", ms: int) -> None:
+        """Let nothing through on a route for a while."""
         if self._healed:
             return
         route.close()

@@ -23,6 +23,12 @@ class Blow(StrEnum):
     KILL_SOON = "kill soon"
     """It dies in the middle of one of its next disk operations."""
     KILL_ALL = "kill all"
+    BOUNCE = "bounce"
+    """One process after another dies and is back at once, as long as it lasts."""
+    STRAND = "strand"
+    """A follower is cut off, and its leader dies as soon as it has committed something without it."""
+    RELAPSE = "relapse"
+    """A follower dies as soon as it is about to count as in sync, and is back before it does."""
     POWER = "power"
     """One machine loses power, and what it has not synced."""
     POWER_ALL = "power all"
@@ -237,6 +243,17 @@ def _busy(plan: ClusterPlan) -> ClusterPlan:
     if Errand.READ_NEAR in errands:
         settings["replica.selector.class"] = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     clients = plan.clients
+    if chance.happens(50) and clients.members + clients.pipelines:
+        # Members that are away for longer than their group waits, often, and do not know it.
+        settings["group.consumer.session.timeout.ms"] = "500"
+        settings["group.consumer.heartbeat.interval.ms"] = "100"
+        clients = replace(
+            clients,
+            drowsy=chance.pick((5, 20)),
+            members=2 if clients.members else 0,
+            pipelines=2 if clients.pipelines else 0,
+            load_ms=clients.load_ms + 1_500,
+        )
     if chance.happens(40):
         # Compaction, of what clients write and of what coordinators write.
         settings["log.cleaner.backoff.ms"] = chance.pick(("100", "1000"))
@@ -248,7 +265,24 @@ def _busy(plan: ClusterPlan) -> ClusterPlan:
             internal_segment_bytes=chance.pick((0, 1_500, 6_000)),
             delete_retention_ms=chance.pick((100, 86_400_000)),
         )
-    return replace(plan, clients=clients, nodes=nodes, drifts_ppm=drifts, settings=settings, errands=errands)
+    strikes = plan.strikes
+    if chance.happens(30):
+        settings["replica.lag.time.max.ms"] = "300"
+        blows = (Blow.STRAND, Blow.RELAPSE) if plan.crashes is Crashes.POWER else (Blow.STRAND,)
+        ambushes = tuple(
+            Strike(100 + number, chance.below(clients.load_ms), chance.pick(blows), Mark.LEADER, 600)
+            for number in range(1 + chance.below(4))
+        )
+        strikes = tuple(sorted((*strikes[:4], *ambushes), key=lambda strike: strike.at_ms))
+    return replace(
+        plan,
+        clients=clients,
+        nodes=nodes,
+        drifts_ppm=drifts,
+        settings=settings,
+        errands=errands,
+        strikes=strikes,
+    )
 
 
 _FEWEST_NODES = 3

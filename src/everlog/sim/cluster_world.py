@@ -9,7 +9,7 @@ from everlog.sim.clock import MIDNIGHT, DriftingClock
 from everlog.sim.cluster_clients import ClientConnection, ProcessHome
 from everlog.sim.cluster_ghosts import ClusterGhosts
 from everlog.sim.cluster_nemesis import ClusterNemesis
-from everlog.sim.cluster_plan import SESSION_MS, ClusterPlan, Mark, draw_cluster
+from everlog.sim.cluster_plan import ClusterPlan, Mark, draw_cluster
 from everlog.sim.cluster_trace import Trace
 from everlog.sim.history import History, Kind, Operation, Outcome, Recorder
 from everlog.sim.machine import CLIENTS_PORT, CONTROLLERS_PORT, Machine, host_name
@@ -74,7 +74,8 @@ class ClusterWorld:
             self.recorder, self.time.ticks, self._wall, lambda: self._stopping, clustered=True
         )
         self.setting.slowness = plan.clients.slowness
-        self.setting.session_ms = SESSION_MS
+        self.setting.session_ms = int(plan.settings["group.consumer.session.timeout.ms"])
+        self.setting.drowsy = plan.clients.drowsy
         self.machines = [self._machine(node_id) for node_id in range(1, plan.nodes + 1)]
         self.ghosts = ClusterGhosts(self.machines, self.recorder, self.setting.ids, self.say)
         self.nemesis = ClusterNemesis(self, chance.fork("nemesis"))
@@ -238,6 +239,7 @@ class ClusterWorld:
 
     def _stepped(self, machine: Machine) -> None:
         self.ghosts.step(machine)
+        self.nemesis.ambushes.stepped(machine)
 
     def _result(self) -> ClusterResult:
         history = self.recorder.history()

@@ -53,6 +53,8 @@ class Plan:
     """When which process is killed, where clients are processes."""
     replication: int = 1
     """How many replicas each partition has."""
+    drowsy: int = 2
+    """How often, of a hundred times, members of groups are away for longer than their groups wait."""
     slowness: int = 1
     """How many times longer than usual clients pause."""
     absent: frozenset[str] = frozenset()

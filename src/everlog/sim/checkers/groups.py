@@ -1,4 +1,4 @@
-"""C15 and C16: a group's offsets only go forward, and a partition has one owner at a time."""
+"""C15, C16, C17: offsets and generations of groups go forward, partitions have one owner at a time."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -86,12 +86,31 @@ def _check_generations(versions: Versions) -> Iterator[Violation]:
             begun[membership.fenced_by].append(operation)
         elif operation.kind in _WRITES and operation.offsets:
             commits[membership.fenced_by].append((operation, membership.generation))
+    for fenced_by, operations in begun.items():
+        yield from _check_generations_grow(fenced_by, operations)
     for fenced_by, found in commits.items():
         newest = _Newest(begun[fenced_by], faults)
         for commit, generation in sorted(found, key=lambda each: each[0].start):
             if generation < (least := newest.at(commit.start)):
                 message = f"generation {generation} of {fenced_by} committed after generation {least} began"
                 yield Violation("C15", f"{message}: {commit}")
+
+
+def _check_generations_grow(fenced_by: str, begun: list[Operation]) -> Iterator[Violation]:
+    """A classic group counts on, whoever coordinates it: what was shared out once is not given again."""
+    joins = [
+        each
+        for each in begun
+        if each.kind is Kind.JOIN and each.membership is not None and each.membership.protocol == "classic"
+    ]
+    ended = sorted(joins, key=lambda each: each.end or 0, reverse=True)
+    newest = -1
+    for join in sorted(joins, key=lambda each: each.start):
+        while ended and (ended[-1].end or 0) < join.start:
+            newest = max(newest, _generation(ended.pop()))
+        if _generation(join) < newest:
+            message = f"generation {_generation(join)} of {fenced_by} was joined after generation {newest}"
+            yield Violation("C17", f"{message}: {join}")
 
 
 class _Newest:

@@ -83,6 +83,8 @@ class Setting:
     """Counts what may move the end of a log back; high watermarks are compared within one."""
     session_ms: int = 600
     """How long the members of a group may be silent."""
+    drowsy: int = 2
+    """How often, of a hundred times, members of groups are away for longer than that."""
     slowness: int = 1
     """How many times longer than usual clients pause: in a cluster every request is the work of several."""
     clustered: bool = False

@@ -52,7 +52,7 @@ class GroupConsumer(Reader):
             if self._member.owned and (yield from self._find_positions()):
                 yield from self._work()
             yield from self.pause(60)
-            if self.chance.happens(2):
+            if self.chance.happens(self.setting.drowsy):
                 # Away for longer than the group waits.
                 yield from self.pause(self.setting.session_ms * 3)
                 if self._positions and self._member.owned and self.chance.happens(50):
@@ -168,7 +168,7 @@ class Pipeline(GroupConsumer):
         if given is not None:
             sends = given
             taken = yield from self._producer.commit_offsets(membership, offsets)
-        if taken and self.chance.happens(8):
+        if taken and self.chance.happens(self.setting.drowsy * 4):
             # The group goes on without us, and must not go on from offsets that this may yet change.
             yield from self.pause(self.setting.session_ms * 2)
         ended = yield from self._producer.end(commit=taken and not self.chance.happens(15))

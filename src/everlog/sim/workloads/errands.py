@@ -8,7 +8,7 @@ from everlog.sim.chance import SimRandom
 from everlog.sim.script import Script
 from everlog.sim.workloads.actor import Setting
 from everlog.sim.workloads.near_reader import NearReader
-from everlog.sim.workloads.operators import Configurer, Elder, Elector, Leaver, Mover
+from everlog.sim.workloads.operators import Configurer, Elder, Elector, Flipper, Leaver, Mover
 from everlog.sim.workloads.passing import TopicGuest, TopicKeeper
 
 
@@ -21,6 +21,8 @@ class Errand(StrEnum):
     """Brokers are emptied."""
     ELECT = "elect"
     """Preferred leaders are elected."""
+    FLIP = "flip"
+    """Leaders change all the time, and all stay in sync."""
     CONFIGURE = "configure"
     """Settings of a topic change."""
     PASS = "pass"
@@ -48,6 +50,8 @@ def scripts_of(
             yield name, Leaver(name, setting, chance).script()
         case Errand.ELECT:
             yield name, Elector(name, setting, chance).script()
+        case Errand.FLIP:
+            yield name, Flipper(name, setting, chance).script()
         case Errand.CONFIGURE:
             yield name, Configurer(name, setting, chance).script("log")
         case Errand.PASS:

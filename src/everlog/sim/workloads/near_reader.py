@@ -32,13 +32,11 @@ class NearReader(Reader):
             leader = yield from self.routing.leader(topic, index)
             if leader is None:
                 continue
-            node, near = leader.node, None
-            for _ in range(2):
-                found = yield from self._ask(node, topic, positions, {index: leader.epoch}, read_committed)
-                near = None if found is None else found.preferred_read_replica
-                if found is None or near is None or near < 0:
-                    break
-                node = near
+            node, epochs = leader.node, {index: leader.epoch}
+            found = yield from self._ask(node, topic, positions, epochs, read_committed)
+            if found is not None and found.preferred_read_replica >= 0:
+                node = found.preferred_read_replica
+                found = yield from self._ask(node, topic, positions, epochs, read_committed)
             if found is None:
                 self.routing.forget_leader(topic, index)
                 continue

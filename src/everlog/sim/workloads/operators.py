@@ -21,7 +21,7 @@ from everlog.wire.messages.describe_quorum import (
     RequestPartitionData,
     RequestTopicData,
 )
-from everlog.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from everlog.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from everlog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -141,6 +141,28 @@ class Leaver(Mover):
         free = sorted({broker.node_id for broker in known.brokers} - set(part.replica_nodes))
         if free and topic.name is not None:
             yield from self.reassign(topic, part.partition_index, [*kept, self.chance.pick(free)])
+
+
+class Flipper(Mover):
+    """Has a partition led by one after another, faster than they follow each other; all stay in sync."""
+
+    def script(self) -> Script[None]:
+        """Change who leads until told to stop."""
+        while not self.stopping:
+            yield from self.pause(60)
+            known = yield from self.look()
+            topics = [one for one in known.topics if one.name == "log"] if known is not None else []
+            if not topics or not topics[0].partitions:
+                continue
+            topic, part = topics[0], self.chance.pick(topics[0].partitions)
+            turned = [*part.replica_nodes[1:], *part.replica_nodes[:1]]
+            yield from self.reassign(topic, part.partition_index, turned)
+            wanted = [TopicPartitions(topic="log", partitions=[part.partition_index])]
+            request = ElectLeadersRequest(election_type=0, topic_partitions=wanted, timeout_ms=1_000)
+            try:
+                yield from ask(ElectLeadersResponse, request, 2)
+            except Lost:
+                continue
 
 
 class Elector(Operator):

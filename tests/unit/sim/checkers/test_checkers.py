@@ -354,6 +354,14 @@ def _looked_up(time: int, offset: int) -> set[str]:
     return broken(send(*sends), final(*polls), asked)
 
 
+def test_c17_generations_of_a_classic_group_grow_whoever_coordinates_it() -> None:
+    assert broken(join(2, 0), join(1, 5, "other")) == {"C17"}
+    assert broken(join(2, 0), join(2, 5, "other"), join(3, 9)) == set()
+    # One that nobody shared out is given again after a fault, and answers may come late.
+    assert broken(gather(2, 0), join(1, 5)) == set()
+    assert broken(replace(join(2, 0), end=9), join(1, 5, "other")) == set()
+
+
 def test_c18_a_lookup_by_time() -> None:
     for time, right in ((5, 0), (10, 0), (15, 1), (20, 1), (31, 3), (41, -1)):
         for answer in range(-1, 5):
