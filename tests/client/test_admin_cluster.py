@@ -129,7 +129,8 @@ def test_quotas_are_set_found_and_taken_away(apache: everlog.Admin) -> None:
 
     apache.alter_client_quotas({alice: {"producer_byte_rate": 1024.0}, both: {"consumer_byte_rate": 25.0}})
 
-    assert apache.describe_client_quotas(alice)[alice] == {"producer_byte_rate": 1024.0}
+    # Kafka answers a change once the controller has it; brokers hear of it soon.
+    _eventually(lambda: apache.describe_client_quotas(alice) == {alice: {"producer_byte_rate": 1024.0}})
     assert apache.describe_client_quotas(QuotaEntity(user=DEFAULT, client_id=ANY)) == {
         both: {"consumer_byte_rate": 25.0}
     }
@@ -138,7 +139,7 @@ def test_quotas_are_set_found_and_taken_away(apache: everlog.Admin) -> None:
     with pytest.raises(ItemsRefused, match="quotas of user 'alice'"):
         apache.alter_client_quotas({alice: {"no_such_quota": 1}})
     apache.alter_client_quotas({alice: {"producer_byte_rate": None}, both: {"consumer_byte_rate": None}})
-    assert apache.describe_client_quotas() == {}
+    _eventually(lambda: apache.describe_client_quotas() == {})
 
 
 def test_scram_users_are_made_listed_and_deleted(apache: everlog.Admin) -> None:
@@ -230,7 +231,13 @@ def test_loggers_and_groups_have_settings_too(apache: everlog.Admin, fresh_topic
     apache.alter_configs({group: {"consumer.session.timeout.ms": "4000"}, metrics: {"interval.ms": "1000"}})
 
     assert apache.describe_configs([logger])[logger][name].value == "WARN"
-    deadline = time.monotonic() + 60
-    while apache.describe_configs([group])[group]["consumer.session.timeout.ms"].value != "4000":
-        assert time.monotonic() < deadline
+    _eventually(
+        lambda: apache.describe_configs([group])[group]["consumer.session.timeout.ms"].value == "4000"
+    )
     assert {group, metrics} <= set(apache.list_config_resources())
+
+
+def _eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline

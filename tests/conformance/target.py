@@ -1,5 +1,6 @@
 """A broker of a test module's own, which can be killed and started again on the same port and data."""
 
+import os
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -77,7 +78,7 @@ class Everlog:
 
     def pause(self) -> None:
         assert self._broker is not None
-        self._broker.process.send_signal(signal.SIGSTOP)
+        _freeze(self._broker.process)
 
     def resume(self) -> None:
         if self._broker is not None and self._broker.process.poll() is None:
@@ -118,8 +119,14 @@ class ApacheKafka:
 
     def pause(self) -> None:
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        _freeze(self._process)
 
     def resume(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGCONT)
+
+
+def _freeze(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
+    """Stop a process, and return once all of its threads have: one that runs may answer until then."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)

@@ -70,16 +70,15 @@ class TransactionCalls(AdminDesk):
 
     async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
         """Transactional ids: their producers, and the transactions that they have open."""
-
-        async def one(transactional_id: str) -> Transaction | Refused:
-            try:
-                return await self.describe_transaction(transactional_id)
-            except Refused as error:
-                return error
-
         wanted = list(dict.fromkeys(transactional_ids))
-        found = await asyncio.gather(*(one(transactional_id) for transactional_id in wanted))
+        found = await asyncio.gather(*map(self._described, wanted))
         return all_done(dict(zip(wanted, found, strict=True)))
+
+    async def _described(self, transactional_id: str) -> Transaction | Refused:
+        try:
+            return await self.describe_transaction(transactional_id)
+        except Refused as error:
+            return error
 
     async def fence_producer(self, transactional_id: str) -> FencedProducer:
         """Abort what a transactional id has open and shut its producer out; returns once that is done."""
@@ -124,11 +123,18 @@ class TransactionCalls(AdminDesk):
         await self._each_prepared(prepared, one)
 
     async def abort_prepared_transactions(self, prepared: Iterable[PreparedTransaction]) -> None:
-        """Abort transactions and shut their producers out; what those ids were used for since stays alone."""
-        from everlog.client.core.admin.transactions import abort_prepared_request, read_aborted
+        """Abort transactions and shut their producers out; what those ids were used for since stays alone.
+
+        On Apache Kafka that holds for what was begun before this call.
+        """
+        from everlog.client.core.admin.transactions import abort_prepared_request, is_succeeded, read_aborted
         from everlog.wire.messages.init_producer_id import InitProducerIdResponse
 
         async def one(wanted: PreparedTransaction) -> Refused | None:
+            # Kafka takes the epoch before the current one for a request that is sent again, and aborts what
+            # is open under the current one.
+            if is_succeeded(await self._described(wanted.transactional_id), wanted):
+                return None
             answer = await self._at_coordinator(
                 _TRANSACTION,
                 wanted.transactional_id,

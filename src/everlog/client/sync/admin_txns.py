@@ -57,7 +57,10 @@ class TransactionCalls(AdminDesk):
         return self._run(self._admin.commit_prepared_transactions(prepared))
 
     def abort_prepared_transactions(self, prepared: Iterable[PreparedTransaction]) -> None:
-        """Abort transactions and shut their producers out; what those ids were used for since stays alone."""
+        """Abort transactions and shut their producers out; what those ids were used for since stays alone.
+
+        On Apache Kafka that holds for what was begun before this call.
+        """
         return self._run(self._admin.abort_prepared_transactions(prepared))
 
     def hold_prepared_transactions(

@@ -12,6 +12,7 @@ from everlog.client.core.admin.transactions import (
     fence_request,
     hanging,
     hanging_candidates,
+    is_succeeded,
     marker_problem,
     read_fenced,
     read_listed_transactions,
@@ -19,6 +20,7 @@ from everlog.client.core.admin.transactions import (
     read_transaction,
 )
 from everlog.client.core.metadata import Broker
+from everlog.client.core.txn.prepared import PreparedTransaction
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.describe_producers import (
@@ -165,3 +167,14 @@ def test_what_no_coordinator_knows_to_be_open_there_hangs(
     ids: dict[int, str], partitions: dict[str, tuple[TopicPartition, ...]]
 ) -> None:
     assert hanging([PRODUCER], ids, partitions) == [PRODUCER]
+
+
+@pytest.mark.parametrize(("producer_id", "epoch", "is_later"), [(7, 3, False), (7, 4, True), (8, 9, False)])
+def test_a_producer_that_went_on_leaves_a_prepared_transaction_behind(
+    producer_id: int, epoch: int, is_later: bool
+) -> None:
+    found = Transaction("writer", "Ongoing", producer_id, epoch, 60_000, 5, (ZERO,), BROKER)
+    prepared = PreparedTransaction("writer", 7, 3)
+
+    assert is_succeeded(found, prepared) is is_later
+    assert not is_succeeded(Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "writer"), prepared)

@@ -197,6 +197,13 @@ def abort_prepared_request(prepared: PreparedTransaction) -> InitProducerIdReque
     )
 
 
+def is_succeeded(found: Transaction | Refused, prepared: PreparedTransaction) -> bool:
+    """Whether the producer of a transaction has gone on to a later epoch, so that the transaction is over."""
+    if isinstance(found, Refused):
+        return False
+    return found.producer_id == prepared.producer_id and found.producer_epoch > prepared.producer_epoch
+
+
 _IS_OVER = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
