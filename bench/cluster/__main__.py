@@ -37,8 +37,8 @@ _PLANS = {False: FULL, True: replace(QUICK, produce_bytes=1 << 26)}
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--quick", is_flag=True, help="Short runs and few kills: some minutes, with a wide spread.")
 @click.option("--repeats", type=click.IntRange(1), help="Samples of each row on each cluster [5; quick: 1].")
-@click.option("--kills", type=click.IntRange(1), help="Kills of a leader of Everlog [100; quick: 3].")
-@click.option("--kafka-kills", type=click.IntRange(1), help="Kills of a leader of Kafka [20; quick: 1].")
+@click.option("--kills", type=click.IntRange(1), help="Kills of a leader of Everlog [100; quick: 5].")
+@click.option("--kafka-kills", type=click.IntRange(1), help="Kills of a leader of Kafka [20; quick: 5].")
 @click.option("--only", multiple=True, type=click.Choice(_GROUPS), help="Groups of rows.")
 @click.option("--brokers", default="everlog,kafka", show_default=True, help="Which clusters to run.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Where the samples are kept.")
@@ -90,8 +90,8 @@ def main(
         place = Path(tempfile.mkdtemp(prefix="everlog-bench-", dir=directory))
         course = _Course(place, _PLANS[quick], repeats or (1 if quick else 5), quiet_timeout, results)
         counts = {
-            EVERLOG.name: kills or (3 if quick else 100),
-            KAFKA.name: kafka_kills or (1 if quick else 20),
+            EVERLOG.name: kills or (5 if quick else 100),
+            KAFKA.name: kafka_kills or (5 if quick else 20),
         }
         try:
             course.run(kinds, only or _GROUPS, counts)

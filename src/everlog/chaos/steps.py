@@ -146,14 +146,15 @@ SCENARIOS: Mapping[str, Scenario] = {
         # With one follower behind and the leader gone, one of three replicas is left in sync. With
         # min.insync.replicas=2 it would rightly refuse writes until another is back; with 1 it takes them,
         # and loses nothing as long as leaders come from the ISR, which is what is looked at here. Of three
-        # voters one is dead and one slow then, and each change of a leader waits for the slow one's disk.
+        # voters one is dead and one slow then: each change of a leader waits for the slow one's disk, and if the
+        # dead one was the active controller, so does each vote.
         _scenario(
             "failover",
             "a follower with a slow disk leaves the ISR, then the leader is killed, then a group is scaled",
             "load:5 slow-disk:follower await-shrink load:2 kill:leader await-writable load:3 heal load:3 "
             "scale:3 load:5 scale:1 load:5",
             min_isr=1,
-            unavailable_ms=30_000,
+            unavailable_ms=20_000,
         ),
         _scenario("kill", "the leader is killed", "load:5 kill:leader await-writable load:3 heal load:2"),
         _scenario(
