@@ -31,11 +31,16 @@ class ThreadAside:
         self._loop = loop
         self._on_bug = on_bug
         self._executor = ThreadPoolExecutor(threads, "everlog-aside")
+        self._is_closed = False
         self._bug_seen = False
 
     def run(self, job: Callable[[], Result], done: Callable[[Result | OSError], None]) -> None:
-        """Run `job` on a thread, then call `done` on the loop with its result or its OSError."""
-        self._executor.submit(self._work, job, done)
+        """Run `job` on a thread, then call `done` on the loop with its result or its OSError.
+
+        Nothing is done after `close`: what the end of one job makes necessary is left to the next start.
+        """
+        if not self._is_closed:
+            self._executor.submit(self._work, job, done)
 
     def run_together(self, jobs: Sequence[Callable[[], None]]) -> list[OSError | None]:
         """Run jobs side by side, on threads of their own, and return when all have ended; it blocks."""
@@ -46,6 +51,7 @@ class ThreadAside:
 
     def close(self) -> None:
         """Wait for the jobs that were handed in; their `done`s are then queued on the loop."""
+        self._is_closed = True
         self._executor.shutdown(wait=True)
 
     def _work(self, job: Callable[[], Result], done: Callable[[Result | OSError], None]) -> None:

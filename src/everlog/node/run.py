@@ -175,6 +175,8 @@ class _Process:
                 links.close()
                 await links.wait_closed()
             aside.close()
+            # What the last jobs have done is taken in while the logs are open.
+            await asyncio.sleep(0)
             node.close()
         finally:
             for lock in locks:

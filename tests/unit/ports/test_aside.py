@@ -110,3 +110,22 @@ def test_a_job_that_outlives_the_loop_harms_nobody(caplog: pytest.LogCaptureFixt
     threads.close()
 
     assert "after the event loop was closed" in caplog.text
+
+
+def test_what_is_handed_in_after_the_end_is_left(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.new_event_loop()
+    threads = ThreadAside(loop, on_bug=fail)
+    got: list[object] = []
+
+    def first_done(result: object) -> None:
+        got.append(result)
+        threads.run(lambda: 2, got.append)
+
+    threads.run(lambda: 1, first_done)
+    threads.close()
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.close()
+
+    assert got == [1]
+    assert caplog.records == []
