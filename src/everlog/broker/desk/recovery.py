@@ -152,7 +152,7 @@ class RecoveryErrand:
         if brokers != self._waits_for and brokers:
             _log.warning(
                 "%d partitions have no leader: all that were eligible stopped uncleanly, and brokers %s have "
-                "not said yet what they have. Where they do not come back, `everlog cluster elect --unclean` "
+                "not said yet what they have. Where they do not come back, `everlog cluster elect unclean` "
                 "lets others lead",
                 sum(map(bool, missing.values())),
                 sorted(brokers),
