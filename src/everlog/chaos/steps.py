@@ -146,8 +146,8 @@ SCENARIOS: Mapping[str, Scenario] = {
         # With one follower behind and the leader gone, one of three replicas is left in sync. With
         # min.insync.replicas=2 it would rightly refuse writes until another is back; with 1 it takes them,
         # and loses nothing as long as leaders come from the ISR, which is what is looked at here. Of three
-        # voters one is dead and one slow then: each change of a leader waits for the slow one's disk, and if the
-        # dead one was the active controller, so does each vote.
+        # voters one is dead and one slow then: each change of a leader waits for the slow one's disk, and so
+        # does each vote if the dead one was the active controller.
         _scenario(
             "failover",
             "a follower with a slow disk leaves the ISR, then the leader is killed, then a group is scaled",
