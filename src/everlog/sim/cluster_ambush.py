@@ -124,7 +124,7 @@ class Ambushes:
             for other in self._world.machines:
                 if other.node is not None and other.node.quorum.is_active:
                     route = self._world.mesh.route(machine.name, other.name)
-                    self._nemesis.close_route(route, 200 + chance.below(400))
+                    self._nemesis.close_route(route, 300 + chance.below(900))
             lost = Loss.NONE if self._nemesis.loss(chance) is Loss.NONE else Loss.ALL
             self._nemesis.crash(follower, lost, chance.below(20), "killed, as it has caught up")
 

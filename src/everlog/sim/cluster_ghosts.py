@@ -63,7 +63,7 @@ class ClusterGhosts:
         if self.images.newest is not before:
             for change in self.images.changes:
                 self._say(change)
-        self.partitions.check_given_up()
+        self.partitions.check_standing()
 
     def has_all(self, node_id: int, place: Place) -> bool:
         """Whether a node has all that is committed of a partition, or cannot be asked."""

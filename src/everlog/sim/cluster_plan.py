@@ -265,24 +265,53 @@ def _busy(plan: ClusterPlan) -> ClusterPlan:
             internal_segment_bytes=chance.pick((0, 1_500, 6_000)),
             delete_retention_ms=chance.pick((100, 86_400_000)),
         )
-    strikes = plan.strikes
-    if chance.happens(30):
-        settings["replica.lag.time.max.ms"] = "300"
-        blows = (Blow.STRAND, Blow.RELAPSE) if plan.crashes is Crashes.POWER else (Blow.STRAND,)
-        ambushes = tuple(
-            Strike(100 + number, chance.below(clients.load_ms), chance.pick(blows), Mark.LEADER, 600)
-            for number in range(1 + chance.below(4))
-        )
-        strikes = tuple(sorted((*strikes[:4], *ambushes), key=lambda strike: strike.at_ms))
-    return replace(
-        plan,
-        clients=clients,
-        nodes=nodes,
-        drifts_ppm=drifts,
-        settings=settings,
-        errands=errands,
-        strikes=strikes,
+    busy = replace(plan, clients=clients, nodes=nodes, drifts_ppm=drifts, settings=settings, errands=errands)
+    return _narrow(busy, chance)
+
+
+def _narrow(plan: ClusterPlan, chance: SimRandom) -> ClusterPlan:
+    """One run of three is about one thing: much else at the same time would hide it."""
+    about = chance.pick((*[None] * 6, Errand.FLIP, Blow.STRAND, Blow.RELAPSE))
+    if about is None:
+        return plan
+    clients = replace(
+        plan.clients,
+        partitions=1,
+        plain_appenders=2,
+        transactors=0,
+        members=0,
+        pipelines=0,
+        compacted=False,
+        slowness=chance.pick((1, 2)),
     )
+    if about is Errand.FLIP:
+        # All stay in sync, and are far behind each other.
+        late = Weather(chance.pick((10, 30, 60)), chance.pick((5, 20, 40)), chance.pick((200, 500)))
+        settings = {"replica.lag.time.max.ms": "1500", "broker.session.timeout.ms": "3000"}
+        return replace(
+            plan,
+            clients=replace(clients, weather=late),
+            strikes=(),
+            settings={**plan.settings, **settings},
+            errands=(Errand.FLIP,),
+        )
+    assert isinstance(about, Blow)
+    strikes = tuple(
+        Strike(number, at_ms, about, Mark.LEADER, 600)
+        for number, at_ms in enumerate(range(chance.below(600), clients.load_ms, 900))
+    )
+    crashes = Crashes.POWER if about is Blow.RELAPSE else clients.crashes
+    # Nobody is to be taken for dead while what it has sent is held up.
+    patience = "600" if about is Blow.STRAND else "3000"
+    settings = {"replica.lag.time.max.ms": "300", "broker.session.timeout.ms": patience}
+    settings = {
+        key: value
+        for key, value in {**plan.settings, **settings}.items()
+        if key != "log.flush.interval.messages" or crashes is Crashes.POWER_SYNCED
+    }
+    calm = Weather(delay_ms=chance.pick((1, 2, 10)))
+    clients = replace(clients, weather=calm, crashes=crashes)
+    return replace(plan, clients=clients, strikes=strikes, settings=settings)
 
 
 _FEWEST_NODES = 3

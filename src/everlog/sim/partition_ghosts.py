@@ -74,6 +74,7 @@ class PartitionGhosts:
         self.committed: dict[Place, Committed] = {}
         self._recorder = recorder
         self._gone: list[tuple[int, Replica]] = []
+        self._begun: list[tuple[int, Replica, int]] = []
         self._seen = 0
         """How many operations of the history were looked at."""
         self._shown: dict[int, dict[Place, _Shown]] = {}
@@ -130,8 +131,14 @@ class PartitionGhosts:
             for gone in [one for one in glanced if machine.node.broker.replicas.get(*_place(one)) is not one]:
                 self._given_up(machine, gone)
 
-    def check_given_up(self) -> None:
-        """Look at what nodes have given up in their last step, with the metadata by which they did so."""
+    def check_standing(self) -> None:
+        """Look at what a node gave up or began with in its step, with the metadata by which it did so."""
+        for node_id, replica, end in self._begun:
+            known = self.of(_place(replica)).end
+            assert end >= known or not self._counts(node_id, _place(replica)), (
+                f"node {node_id} begins with {replica.name} up to {end} and is in sync, committed was {known}"
+            )
+        self._begun.clear()
         for node_id, replica in self._gone:
             assert not self._counts(node_id, _place(replica)), (
                 f"node {node_id} has given up {replica.name} and is in sync"
@@ -160,7 +167,9 @@ class PartitionGhosts:
         has_rotted = self._rotted.get(place) == machine.node_id
         assert start <= high, f"{who}: log start {start}, high watermark {high}"
         assert stable <= high <= end, f"{who}: last stable {stable}, high watermark {high}, end {end}"
-        if before is not None:
+        if before is None:
+            self._begun.append((machine.node_id, replica, end))
+        else:
             assert epoch >= before.facts[4], f"{who} went back from epoch {before.facts[4]} to {epoch}"
             assert high >= before.facts[2] or has_rotted, (
                 f"the high watermark of {who} fell from {before.facts[2]} to {high}"
