@@ -6,7 +6,7 @@ the log is made anew. Doing it twice changes nothing the second time.
 """
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 
 from everlog.log import aborted_index, replay, scan
@@ -18,6 +18,7 @@ from everlog.log.producers import Producers
 from everlog.log.segment import LOG_SUFFIX, MAX_RELATIVE_OFFSET, SUFFIXES, Segment, file_name
 from everlog.log.settings import LogSettings
 from everlog.log.verified import VerifiedRanges
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import CorruptDataError
 from everlog.model.ids import NO_EPOCH, LeaderEpoch, Offset
 from everlog.ports.files import Files
