@@ -65,9 +65,6 @@ NOT_SERVED: dict[str, Call] = {
     "DescribeUserScramCredentials": lambda admin: admin.describe_scram_users(),
     "AlterUserScramCredentials": lambda admin: admin.alter_scram_users([ScramUpsert("u", "p")]),
     "UpdateFeatures": lambda admin: admin.update_features({"group.version": 1}),
-    "AlterReplicaLogDirs": lambda admin: admin.alter_replica_log_dirs(
-        {Replica(TopicPartition("t", 0), 1): "/tmp/x"}
-    ),
 }
 
 
@@ -207,16 +204,16 @@ def test_leaders_are_elected_where_that_is_needed(admin: everlog.Admin, fresh_to
 
 
 def test_replicas_move_only_to_directories_that_are_there(
-    apache: everlog.Admin, fresh_topic: FreshTopic
+    admin: everlog.Admin, fresh_topic: FreshTopic
 ) -> None:
     name = fresh_topic()
-    apache.create_topic(name)
-    (log_dir,) = apache.describe_log_dirs()
+    admin.create_topic(name)
+    (log_dir,) = admin.describe_log_dirs()
     mine = Replica(TopicPartition(name, 0), log_dir.broker)
 
-    apache.alter_replica_log_dirs({mine: log_dir.path})
+    admin.alter_replica_log_dirs({mine: log_dir.path})
     with pytest.raises(ItemsRefused, match="LOG_DIR_NOT_FOUND"):
-        apache.alter_replica_log_dirs({mine: "/no/such/directory"})
+        admin.alter_replica_log_dirs({mine: "/no/such/directory"})
 
 
 def test_loggers_and_groups_have_settings_too(apache: everlog.Admin, fresh_topic: FreshTopic) -> None:

@@ -185,6 +185,25 @@ def test_moves_under_way_are_followed_and_called_off(
     assert run("cluster", "reassign", "--watch").out == "nothing is moving\n"
 
 
+def test_replicas_move_to_another_directory_of_their_broker(
+    admin: everlog.Admin, fresh_topic: Callable[[], str], run: Run
+) -> None:
+    topic = make(admin, fresh_topic(), [[1, 2], [1, 2]])
+    paths = [entry.path for entry in admin.describe_log_dirs([1])]
+    planned = run("cluster", "relocate", "1", topic, "--to", paths[1], "--dry-run", "--json")
+    assert planned.code == 0
+
+    moved = run("cluster", "relocate", "1", topic, "--to", paths[1], "--yes", "--json")
+
+    assert moved.code == 0
+    assert all((each["to"], each["error"]) == (paths[1], None) for each in moved.json["moves"])
+    assert len(moved.json["moves"]) == len(planned.json["moves"])
+    said = run("cluster", "relocate", "1", f"{topic}:0,1", "--to", paths[1]).out
+    assert said == f"nothing to move: all of it is in {paths[1]}\n"
+    assert f"expected {', '.join(paths)}" in run("cluster", "relocate", "1", topic, "--to", "/no/such").err
+    assert "no replica of" in run("cluster", "relocate", "1", f"{topic}:9", "--to", paths[1]).err
+
+
 def test_preferred_leaders_are_elected_and_what_is_not_there_is_named(
     run: Run, trio: Trio, admin: everlog.Admin, fresh_topic: Callable[[], str]
 ) -> None:

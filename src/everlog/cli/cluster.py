@@ -14,6 +14,9 @@ cluster = LazyGroup(
         "describe": Lazy("everlog.cli.cluster_view", "describe", "Show the brokers, and what they hold."),
         "health": Lazy("everlog.cli.cluster_health", "health", "Say what is wrong, if anything is."),
         "reassign": Lazy("everlog.cli.cluster_reassign", "reassign", "Move partitions among brokers."),
+        "relocate": Lazy(
+            "everlog.cli.cluster_relocate", "relocate", "Move replicas to another directory of their broker."
+        ),
         "elect": Lazy("everlog.cli.cluster_elect", "elect", "Give partitions the leaders they should have."),
         "decommission": Lazy(
             "everlog.cli.cluster_decommission", "decommission", "Empty a broker and take it out."
