@@ -215,10 +215,10 @@ class LogDirectory:
             return None
 
     def create(self, partition: TopicPartition, topic_id: Uuid, settings: LogSettings) -> PartitionLog:
-        """Make the log of a new partition; its directory is durable when this returns.
+        """Make the log of a new partition.
 
-        The topic's id in it is durable with the log's first sync, which keeps thousands of new partitions
-        from waiting for the disk one by one.
+        Its directory, and the topic's id in it, are durable with the log's first sync, which keeps thousands
+        of new partitions from waiting for the disk one by one.
         """
         assert partition not in self._known, partition
         path = f"{self.path}/{partition}"
@@ -230,7 +230,6 @@ class LogDirectory:
                 self.checkpointed(plan)
             self._files.make_dir(path)
             self._write_topic_id(f"{path}/{checkpoint.PARTITION_METADATA}", topic_id)
-            self._files.sync_dir(self.path)
         except OSError as error:
             self._troubled(False)
             raise StorageError(f"{path} cannot be made: {error}") from error

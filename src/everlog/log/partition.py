@@ -88,6 +88,7 @@ class PartitionLog:
         """Whether the log was opened without ever having had a record: then none of its files is durable."""
         recovered = loaded.segments if loaded.changed or loaded.bare else []
         self._unsynced = Unsynced(world.files, world.clock, path, recovered)
+        self._unsynced.is_new = loaded.bare
         self.swaps = Swaps(world.files, path, (self._segments, self._bases), self._unsynced, self.removals)
         """Puts segments that compaction has rewritten into the place of the old ones (L6)."""
         self._roll_after = FOREVER
@@ -666,7 +667,8 @@ class PartitionLog:
     def closing_plan(self) -> SyncPlan | None:
         """What makes everything durable, so that the next start scans nothing; None if it is already.
 
-        Carried out as a `sync_plan` is, with nothing appended any more. StorageError if the disk refuses.
+        Carried out as a `sync_plan` is, with nothing appended any more, then the directory is synced that all
+        logs lie in. StorageError if the disk refuses.
         """
         if self.failure is not None:
             raise self.failure
@@ -675,6 +677,7 @@ class PartitionLog:
         if not self._unsynced.changed and self.recovery_point == self.end_offset:
             return None
         self._unsynced.changed = True
+        self._unsynced.is_new = False  # One sync of that directory will do for all.
         try:
             replay.write_snapshot(self._files, self.path, self.end_offset, self.producers)
             replay.remove_snapshots(self._files, self.path, self._segments, keep=self.end_offset)

@@ -1,6 +1,6 @@
 """What must reach the disk, decided on the loop and carried out beside it."""
 
-from everlog.log.checkpoint import LEADER_EPOCHS, epochs_content, replace_file
+from everlog.log.checkpoint import LEADER_EPOCHS, epochs_content, parent_of, replace_file
 from everlog.log.epochs import LeaderEpochs
 from everlog.log.segment import DERIVED_SUFFIXES, SNAPSHOT_SUFFIX, Segment
 from everlog.log.settings import FOREVER, LogSettings
@@ -64,6 +64,7 @@ class Unsynced:
         "changed",
         "due_at",
         "generation",
+        "is_new",
         "names_changed",
         "others",
         "records",
@@ -86,6 +87,8 @@ class Unsynced:
         self.due_at: Instant | None = None
         """When the plan must be carried out at the latest; None if nobody waits for it."""
         self.generation = 0
+        self.is_new = False
+        """Whether the name of the log's directory may not be durable."""
 
     def begin_generation(self) -> None:
         """The log is cut: plans made before mean nothing any more."""
@@ -125,18 +128,21 @@ class Unsynced:
         ]
         if self.sealed:
             derived.append(active.stem + SNAPSHOT_SUFFIX)
+        directories = (self._path,) if self.names_changed or replacements else ()
+        if self.is_new:
+            directories += (parent_of(self._path),)
         plan = SyncPlan(
             self._files,
             tuple(segment.file for segment in (*self.sealed, active)),
             tuple(derived),
             replacements,
-            (self._path,) if self.names_changed or replacements else (),
+            directories,
             end_offset,
             self.generation,
         )
         self.sealed = []
         self.others = []
-        self.changed = self.names_changed = epochs.changed = False
+        self.changed = self.names_changed = self.is_new = epochs.changed = False
         self.records = 0
         self.due_at = None
         return plan
