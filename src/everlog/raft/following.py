@@ -74,8 +74,16 @@ def gone(replica: Replica, node: int) -> None:
     """A node has closed its connections; if it leads, its process has ended or is about to."""
     if isinstance(replica.role, Follower) and replica.role.leader == node:
         replica.lost = (replica.epoch, node)
-        # Not at once, or all would ask each other at the same moment and nobody would win.
-        _let_go(replica, replica.after(replica.random.below(replica.timing.retry_ms) + 1))
+        # Not all at once, or all would ask each other at the same moment and nobody would win: each gives
+        # those before it a moment, in an order that begins behind the one that went.
+        before = [
+            one for one in replica.others if one != node and _turn(one, node) < _turn(replica.me.id, node)
+        ]
+        _let_go(replica, replica.after(len(before) * replica.timing.retry_ms * 2))
+
+
+def _turn(node: int, gone: int) -> tuple[bool, int]:
+    return node < gone, node
 
 
 def give_up(replica: Replica) -> None:
@@ -189,8 +197,9 @@ def installed(replica: Replica, snapshot: SnapshotId, *, is_whole: bool) -> None
 
 
 def unanswered(replica: Replica, asked: Fetch | FetchSnapshot) -> None:
-    """A fetch came to nothing."""
+    """A fetch came to nothing. Until one does, there is no saying that the leader is heard of."""
     role = replica.role
     if isinstance(role, Follower) and role.fetching is asked:
         role.fetching = None
+        role.has_fetched = False
         role.fetch_at = replica.after(replica.timing.retry_ms)

@@ -94,6 +94,8 @@ class QuorumMember:
         self._timing = timing
         self._core: RaftCore | None = None
         """None before `start`, and after a failure until it begins anew."""
+        self.on_leader_gone: Callable[[int], None] = lambda _: None
+        """Told of the leader that this member followed when its process has ended, before it acts on it."""
         self._life = 0
         """Counts cores: what was begun for an earlier one says nothing to the present one."""
         self._events: deque[Event] = deque()
@@ -212,6 +214,8 @@ class QuorumMember:
 
     def gone(self, node: int) -> None:
         """Take in that a node has closed its connections, as one does whose process has ended."""
+        if node == self.leader:
+            self.on_leader_gone(node)
         self._hand(events.Gone(node))
 
     def learn(self, addresses: Mapping[int, Address]) -> None:

@@ -224,6 +224,8 @@ class Replica:
         """Keep an epoch and a vote; they are on disk before anything is sent."""
         assert state.epoch >= self.state.epoch, (state, self.state)
         self.state = state
+        if self.out and isinstance(self.out[-1], StoreState):
+            self.out.pop()  # Nobody has heard of it; an epoch and the vote in it go to the disk together.
         self.out.append(StoreState(state))
 
     def advance(self, end: Offset) -> None:

@@ -65,7 +65,7 @@ class Follower:
     until: Instant
     """When it stops to count on the leader; moved on by each answer."""
     has_fetched: bool = False
-    """Whether the leader has answered in this epoch: then others need not stand for election either."""
+    """Whether the leader answers, in this epoch: then others need not stand for election either."""
     fetching: Fetch | FetchSnapshot | None = None
     """What is under way; one at a time."""
     loading: Loading | None = None

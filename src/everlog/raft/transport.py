@@ -31,8 +31,8 @@ class QuorumPeer(Protocol):
         """Tell of each connection that ends and each attempt that fails."""
         ...
 
-    def probe(self, done: Callable[[bool], None]) -> None:
-        """Connect once and say whether it was refused."""
+    def find_out_if_gone(self, done: Callable[[bool], None]) -> None:
+        """Say whether the process there has ended: True once a connection is refused."""
         ...
 
 
@@ -64,6 +64,7 @@ class PeerTransport:
         self._addresses = dict(addresses)
         """Where nodes listen for the quorum, as far as that is known."""
         self._watched: set[Address] = set()
+        self._looked_for: set[Address] = set()
         self.on_gone: Callable[[int], None] = lambda _: None
 
     def address(self, node: int) -> Address | None:
@@ -110,12 +111,14 @@ class PeerTransport:
         done(read.answer)
 
     def _lost(self, node: int, address: Address, lost: Unreachable) -> None:
-        def probed(refused: bool) -> None:
+        def found_out(refused: bool) -> None:
+            self._looked_for.discard(address)
             if refused:
                 self.on_gone(node)
 
         if lost.refused:
             self.on_gone(node)
-        else:
-            # It may be that only the connection broke; one more attempt tells.
-            self._peers.at(address, FETCH_LANE).probe(probed)
+        elif address not in self._looked_for:
+            # It may be that only the connection broke; others are told apart from that by trying again.
+            self._looked_for.add(address)
+            self._peers.at(address, FETCH_LANE).find_out_if_gone(found_out)

@@ -24,6 +24,8 @@ def vote_asked(replica: Replica, token: object, vote: Vote) -> None:
     if vote.epoch > replica.epoch:
         observe(replica, vote.epoch, None)
     granted = vote.epoch == replica.epoch and may_grant(replica, vote)
+    if vote.is_pre and vote.epoch == replica.epoch and isinstance(replica.role, Unattached):
+        _give_way(replica, replica.role, granted=granted)
     if granted and not vote.is_pre and replica.state.voted == NOBODY:
         # A vote that a crash can undo could be given twice, to two leaders of one epoch.
         voted, directory = vote.candidate.id, vote.candidate.directory
@@ -52,6 +54,15 @@ def may_grant(replica: Replica, vote: Vote) -> bool:
             return voted == (vote.candidate.id, vote.candidate.directory)
         case _:
             assert_never(role)
+
+
+def _give_way(replica: Replica, role: Unattached, *, granted: bool) -> None:
+    """Let whoever would be elected by us be elected; where it has too little of the log, go before it."""
+    if granted:
+        wait_ms = replica.timing.retry_ms * 3 + replica.random.below(max(1, replica.timing.retry_ms))
+        role.campaign_at = max(role.campaign_at, replica.after(wait_ms))
+    elif replica.lost is not None and replica.lost[0] == replica.epoch:
+        role.campaign_at = replica.now
 
 
 def become_prospective(replica: Replica) -> None:
@@ -133,7 +144,9 @@ def _look_whether_lost(replica: Replica, role: Prospective | Candidate) -> None:
     replica.elections_lost += 1
     # Two who stand for election at the same time must not do so again at the same time.
     timing = replica.timing
-    longest = min(timing.backoff_ms, timing.retry_ms << min(replica.elections_lost + 1, _MOST_DOUBLINGS))
+    # To have asked in vain costs nobody anything: who refused may just not have noticed yet.
+    doublings = replica.elections_lost + isinstance(role, Candidate)
+    longest = min(timing.backoff_ms, timing.retry_ms << min(doublings, _MOST_DOUBLINGS))
     role.until = min(role.until, replica.after(1 + replica.random.below(max(1, longest))))
 
 

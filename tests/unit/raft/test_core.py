@@ -116,21 +116,73 @@ def test_who_hears_its_leader_would_vote_for_nobody_else() -> None:
     assert answers(core.step(Asked("t", a_vote(4, is_pre=True)), NOON)) == [VoteReply(4, None, granted=True)]
 
 
+def test_whose_connection_to_the_leader_broke_would_vote_for_another_until_it_hears_it_again() -> None:
+    core = a_replica(state=QuorumState(4, leader=2))
+    effects = core.step(Ticked(), NOON) + core.step(Synced(Offset(0), 0), NOON)
+    _, asked = requests(effects, Fetch)[0]
+    _, asked = requests(core.step(Answered(2, asked, FetchReply(4, 2)), NOON), Fetch)[0]
+    core.step(Unanswered(2, asked), NOON)
+
+    assert answers(core.step(Asked("t", a_vote(4, is_pre=True)), NOON)) == [VoteReply(4, 2, granted=True)]
+
+    _, asked = requests(core.step(Ticked(), Instant(NOON + 20)), Fetch)[0]
+    core.step(Answered(2, asked, FetchReply(4, 2)), Instant(NOON + 20))
+    assert answers(core.step(Asked("t", a_vote(4, is_pre=True)), NOON)) == [VoteReply(4, 2, granted=False)]
+
+
 def test_a_leader_whose_process_ended_is_replaced_without_a_time_out() -> None:
     core = a_follower()
 
     core.step(Gone(2), NOON)
-    asked = core.step(Ticked(), Instant(NOON + 25))
+    asked = core.step(Ticked(), Instant(NOON + 40))
 
     assert [
         effect.node for effect in asked if isinstance(effect, Ask) and isinstance(effect.request, Vote)
     ] == [2, 3]
 
 
+def test_who_is_left_stands_in_turn_and_the_first_at_once() -> None:
+    waits: dict[int, int] = {}
+    for gone in (2, 3):
+        core = a_replica(state=QuorumState(4, leader=gone))
+        core.step(Ticked(), NOON)
+        asked = requests(core.step(Gone(gone), NOON), Vote)
+        waits[gone] = 0 if asked else int(core.deadline() - NOON)
+
+    # Behind 2 comes 3, and then 1; behind 3 comes 1.
+    assert waits == {2: 40, 3: 0}
+
+
+def test_who_would_elect_another_gives_it_time() -> None:
+    core = a_follower()
+    core.step(Gone(2), NOON)
+    core.step(Asked("t", a_vote(4, is_pre=True)), Instant(NOON + 39))
+
+    assert requests(core.step(Ticked(), Instant(NOON + 98)), Vote) == []
+    assert requests(core.step(Ticked(), Instant(NOON + 120)), Vote) != []
+
+
+def test_who_has_more_of_the_log_than_the_one_before_goes_before_it() -> None:
+    core = a_follower(a_log(1, 1, 3))
+    core.step(Gone(2), NOON)
+
+    effects = core.step(Asked("t", a_vote(4, is_pre=True, last_epoch=3, end=2)), Instant(NOON + 1))
+
+    assert answers(effects) == [VoteReply(4, None, granted=False)]
+    assert [node for node, _ in requests(effects, Vote)] == [2, 3]
+
+
+def test_an_epoch_and_the_vote_in_it_are_one_write() -> None:
+    effects = a_replica().step(Asked("t", a_vote(7)), NOON)
+
+    kept = [effect.state for effect in effects if isinstance(effect, StoreState)]
+    assert kept == [QuorumState(7, voted=3, voted_directory=THIRD.directory)]
+
+
 def test_one_who_has_yet_to_notice_does_not_bring_back_a_leader_that_is_gone() -> None:
     core = a_follower()
     core.step(Gone(2), NOON)
-    effects = core.step(Ticked(), Instant(NOON + 25))
+    effects = core.step(Ticked(), Instant(NOON + 40))
     asked = next(
         e.request for e in effects if isinstance(e, Ask) and e.node == 3 and isinstance(e.request, Vote)
     )
@@ -221,7 +273,7 @@ def test_a_candidate_votes_for_itself_in_a_new_epoch() -> None:
 
 def a_candidate_beside_a_dead_leader() -> tuple[RaftCore, Instant]:
     """Of epoch 5: node 2, which led, is gone, and node 3 would vote for us, or so it said."""
-    core, now = a_follower(), Instant(NOON + 25)
+    core, now = a_follower(), Instant(NOON + 40)
     core.step(Gone(2), NOON)
     asked = dict(requests(core.step(Ticked(), now), Vote))
     core.step(Unanswered(2, asked[2]), now)
@@ -251,7 +303,7 @@ def test_a_candidate_would_vote_for_another_that_asks_first() -> None:
 
 
 def test_who_has_not_answered_yet_is_waited_for() -> None:
-    core, now = a_follower(), Instant(NOON + 25)
+    core, now = a_follower(), Instant(NOON + 40)
     core.step(Gone(2), NOON)
     asked = dict(requests(core.step(Ticked(), now), Vote))
     core.step(Answered(3, asked[3], VoteReply(4, None, granted=False)), now)

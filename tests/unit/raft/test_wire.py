@@ -293,7 +293,7 @@ class Link:
     def on_lost(self, tell: Callable[[Unreachable], None]) -> None:
         self.lost.append(tell)
 
-    def probe(self, done: Callable[[bool], None]) -> None:
+    def find_out_if_gone(self, done: Callable[[bool], None]) -> None:
         done(self.to not in self.net.desks)
 
 

@@ -62,7 +62,10 @@ class Desk:
         self._peers = peers
         self._beats: dict[Session, tuple[BrokerId, int]] = {}
         """The connections that brokers beat on, with the broker's number and epoch."""
+        self._ended: tuple[BrokerId, int] | None = None
+        """The broker, and its epoch, that was the active controller and whose process has ended."""
         controller.on_active = self._activated
+        quorum.on_leader_gone = self._leader_gone
 
     @property
     def image(self) -> ClusterImage:
@@ -124,8 +127,20 @@ class Desk:
         self._recovery.begin()
         self._ring()
         for broker in others:
-            if not broker.fenced:
+            if broker.fenced:
+                continue
+            if (broker.id, broker.epoch) == self._ended:
+                _log.warning(
+                    "broker %d was the active controller and has ended, so that it is fenced", broker.id
+                )
+                self._fence(broker.id, broker.epoch)
+            else:
                 self._look_for(broker)
+
+    def _leader_gone(self, node: int) -> None:
+        """Nobody listens where the active controller did: the broker in that process has ended too."""
+        known = self.image.brokers.get(BrokerId(node))
+        self._ended = None if known is None else (known.id, known.epoch)
 
     def _look_for(self, broker: BrokerImage) -> None:
         endpoint = broker.endpoint(self.settings.inter_broker_listener) or next(iter(broker.endpoints), None)
