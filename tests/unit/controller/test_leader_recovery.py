@@ -149,3 +149,18 @@ def test_nothing_is_asked_where_one_replica_is_all_there_is() -> None:
 
     assert cluster.partition().leader == 1
     assert not LeaderRecovery().look(cluster.image)
+
+
+def test_a_log_of_an_epoch_that_nobody_has_led_counts_least() -> None:
+    cluster = struck()
+    recovery = LeaderRecovery()
+    recovery.look(cluster.image)
+    answer(recovery, cluster, 1, 0, 100)
+    answer(recovery, cluster, 2, cluster.partition().leader_epoch + 1, 900)
+    answer(recovery, cluster, 3, 0, 100)
+
+    command = recovery.ready(cluster.image, NOW)
+    assert command is not None
+    cluster.do(command)
+
+    assert cluster.partition().leader == 1
