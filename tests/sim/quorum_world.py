@@ -284,7 +284,7 @@ def draw_quorum(seed: int) -> ClusterPlan:
         if chance.happens(30)
         else strike
         for strike in plan.strikes
-        if strike.blow is not Blow.ROT
+        if strike.blow not in (Blow.ROT, Blow.ROT_ALL)
     )
     crashes = chance.pick((Crashes.KILL, Crashes.POWER_SYNCED, Crashes.POWER_SYNCED))
     nodes = chance.pick((1, 3, 3, 3, 5))
