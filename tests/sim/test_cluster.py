@@ -13,7 +13,7 @@ from everlog.sim.client_world import run_cluster_client_seed
 from everlog.sim.cluster_plan import draw_cluster
 from everlog.sim.cluster_world import ClusterResult, run_cluster_plan, run_cluster_seed
 
-_SEEDS = int(os.environ.get("EVERLOG_SIM_CLUSTER_SEEDS", "300"))
+_SEEDS = int(os.environ.get("EVERLOG_SIM_CLUSTER_SEEDS", "240"))
 _CHUNK = 20
 _PINNED = [
     (int(line.split()[0]), line.split()[1])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sim.quorum_world import run_quorum_seed
 
-_SEEDS = int(os.environ.get("EVERLOG_SIM_QUORUM_SEEDS", "1300"))
+_SEEDS = int(os.environ.get("EVERLOG_SIM_QUORUM_SEEDS", "1100"))
 _CHUNK = 100
 
 
