@@ -1,13 +1,13 @@
 """All partitions below one log directory: open, create, delete, checkpoint, stop (L10, L11)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from everlog.log import checkpoint
 from everlog.log.partition import PartitionLog, World
 from everlog.log.recovery import Opening
 from everlog.log.settings import LogSettings
 from everlog.log.sync import SyncPlan
+from everlog.model.dataclass import dataclass
 from everlog.model.errors import CorruptDataError, StorageError
 from everlog.model.ids import Instant, Offset, Timestamp, Uuid
 from everlog.model.topics import TopicPartition
