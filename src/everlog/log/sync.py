@@ -128,7 +128,7 @@ class Unsynced:
         ]
         if self.sealed:
             derived.append(active.stem + SNAPSHOT_SUFFIX)
-        directories = (self._path,) if self.names_changed or replacements else ()
+        directories: tuple[str, ...] = (self._path,) if self.names_changed or replacements else ()
         if self.is_new:
             directories += (parent_of(self._path),)
         plan = SyncPlan(
