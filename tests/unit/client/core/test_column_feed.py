@@ -14,6 +14,7 @@ from everlog.model.errors import CorruptDataError
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import HEADER_BYTES, batch_at
 from everlog.records.builder import NewRecord, build_batch
+from everlog.records.columns import columns_are_compiled
 from everlog.records.compression import Codec
 
 pa: Any = import_module("pyarrow")
@@ -83,8 +84,9 @@ def test_values_may_be_views_of_what_was_fetched() -> None:
     assert batch.column("value").type == pa.binary_view()
     assert batch.column("value").to_pylist() == [*values[1:], *values]
     assert batch.column("value").cast(pa.binary()).to_pylist() == [*values[1:], *values]
-    with pytest.raises(BufferError):  # What the columns point to cannot be used for another answer.
-        batches[0].append(0)
+    if columns_are_compiled():  # The plain version makes a copy.
+        with pytest.raises(BufferError):  # What the columns point to cannot be used for another answer.
+            batches[0].append(0)
 
 
 def test_damage_ends_the_reading_of_views() -> None:
