@@ -203,7 +203,15 @@ def _restless(plan: ClusterPlan) -> ClusterPlan:
     clients = replace(
         plan.clients, load_ms=load_ms, partitions=1, plain_appenders=2, slowness=chance.pick((1, 2))
     )
-    return replace(plan, clients=clients, strikes=strikes, settings=settings)
+    return replace(
+        plan,
+        clients=clients,
+        nodes=_FEWEST_NODES,
+        drifts_ppm=plan.drifts_ppm[:_FEWEST_NODES],
+        strikes=strikes,
+        settings=settings,
+        errands=(),
+    )
 
 
 def _rotting(plan: ClusterPlan) -> ClusterPlan:
@@ -311,7 +319,15 @@ def _narrow(plan: ClusterPlan, chance: SimRandom) -> ClusterPlan:
     }
     calm = Weather(delay_ms=chance.pick((1, 2, 10)))
     clients = replace(clients, weather=calm, crashes=crashes)
-    return replace(plan, clients=clients, strikes=strikes, settings=settings)
+    return replace(
+        plan,
+        clients=clients,
+        nodes=_FEWEST_NODES,
+        drifts_ppm=plan.drifts_ppm[:_FEWEST_NODES],
+        strikes=strikes,
+        settings=settings,
+        errands=(),
+    )
 
 
 _FEWEST_NODES = 3
