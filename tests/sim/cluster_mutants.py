@@ -60,8 +60,8 @@ RARE = frozenset(
     }
 )
 """Those that no seed of the first hundred has shown. The first needs a member that has what an earlier leader
-left and not the entry behind it, and one answer brings both; the others showed in plans made by hand. The tests
-of the cores find them; here they are looked for with `--rare`."""
+left and not the entry behind it, and one answer brings both; the others showed in plans made by hand. The
+tests of the cores find them; here they are looked for with `--rare`."""
 
 
 def mutant(patch: Patch) -> Patch:
