@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from everlog.broker.broker import Broker
 from everlog.broker.controller_channel import ControllerChannel
@@ -37,6 +38,9 @@ from everlog.ports.clock import Clock
 from everlog.ports.files import Files
 from everlog.ports.links import NO_LINKS, Links
 from everlog.ports.random import Random
+
+if TYPE_CHECKING:
+    from everlog.broker.controller_errands import ControllerErrands
 
 _log = logging.getLogger(__name__)
 
@@ -110,6 +114,7 @@ class Node:
             world.clock,
             world.alarm,
         )
+        self._errands = self._controller_errands()
         self._broker: Broker | None = None
         self.on_broker: Callable[[Broker], None] = lambda _broker: None
         """Told when the broker is made from what is on the disk, before anything is written."""
@@ -131,6 +136,24 @@ class Node:
 
         self.on_failed: Callable[[StorageError], None] = lambda _error: None
         """Told when the node cannot go on, and should be ended: its disks have failed it."""
+
+    def _controller_errands(self) -> "ControllerErrands | None":
+        """What a controller tells the others; None for a node that is a cluster of its own."""
+        settings, world = self.settings, self._world
+        if not settings.controller_listeners:
+            return None
+        # A node alone is to serve a fraction of a second after its start, and does without.
+        from everlog.broker.controller_errands import ControllerErrands
+
+        return ControllerErrands(
+            self.quorum,
+            self.channel,
+            self.cluster_id,
+            world.random.uuid(),
+            settings.controller_listeners,
+            world.clock,
+            world.alarm,
+        )
 
     def _can_use(self, path: str) -> bool:
         """Whether a directory can be used; StorageError where there is no doing without."""
@@ -320,6 +343,8 @@ class Node:
         self.channel.tick(now)
         if self.desk is not None:
             self.desk.tick(now)
+        if self._errands is not None:
+            self._errands.tick(now)
         self.lifecycle.tick(now)
         if self._broker is not None:
             self._broker.tick(now)
