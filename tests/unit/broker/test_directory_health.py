@@ -21,9 +21,9 @@ def two_disks(files: SimFiles | None = None, **more: str) -> SimulatedNode:
     return SimulatedNode(files, log_dirs=f"{FIRST},{SECOND}", **more)
 
 
-def fail(node: SimulatedNode, part: str) -> None:
+def fail(node: SimulatedNode, part: str, number: int = errno.EIO) -> None:
     """Let the disk at a path refuse every change from now on."""
-    node.files.faults.extend(Fault(kind, errno.EIO, part) for kind in CHANGES)
+    node.files.faults.extend(Fault(kind, number, part) for kind in CHANGES)
 
 
 def produce(node: SimulatedNode, index: int, *values: bytes) -> int:
@@ -159,7 +159,7 @@ def test_nothing_goes_on_without_the_last_directory_or_the_metadatas(disks: tupl
         produce(node, index, b"kept")
     ended: list[StorageError] = []
     node.node.on_failed = ended.append
-    fail(node, FIRST)
+    fail(node, FIRST, errno.ENOENT)
     for index in (0, 1):
         produce(node, index, b"lost")
     settle(node)
