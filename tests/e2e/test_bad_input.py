@@ -560,9 +560,10 @@ def test_a_decompression_bomb_is_defused(peer: Peer, codec: int, broker: brokers
 
 def test_a_volley_of_bombs_keeps_nobody_waiting(peer: Peer) -> None:
     """Many small requests that cost much each, in one write, from several: others get their turn between."""
+    volley = _request(0, 7, raw.produce_body(TOPIC, _bomb(4))) * 30
     connections = [peer() for _ in range(4)]
     for connection in connections:
-        connection.sendall(_request(0, 7, raw.produce_body(TOPIC, _bomb(4))) * 30)
+        connection.sendall(volley)
     for connection in connections:
         connection.settimeout(60)
         for _ in range(30):

@@ -100,6 +100,7 @@ class Broker:
             member.unusable,
             settings.metadata_log_dir,
             self._directory_lost,
+            lambda: self.image.brokers.keys() <= {self.node_id},
         )
         """Which directories can be used."""
         self.assignments = DirectoryAssignments(self)

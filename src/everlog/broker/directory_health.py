@@ -2,8 +2,9 @@
 
 A refusal of the disk is one file's matter until proven otherwise: the directory is tried, and has failed if
 it does not take a small file. It has failed as well once a sync of a log in it has: nobody knows what is on
-that disk. The broker goes on with its other directories. Nothing is left to go on with after the last one,
-nor after the one of the metadata log: whoever runs the node is told, and should end it.
+that disk. The broker goes on with its other directories. After the last one, and after that of the metadata
+log, others do better what it did: whoever runs the node is told, and should end it. A broker that is alone
+goes on, for it can still be read, and takes records again once its disk does; unless the directory is gone.
 """
 
 import logging
@@ -32,6 +33,7 @@ class DirectoryHealth:
         unusable: Sequence[str],
         home: str,
         lost: Callable[[LogDirectory], None],
+        is_alone: Callable[[], bool],
     ) -> None:
         """`unusable` failed before the start, `home` has the metadata log, `lost` is told of what fails."""
         self._files = files
@@ -40,6 +42,7 @@ class DirectoryHealth:
         self._ids = ids
         self._home = home
         self._lost = lost
+        self._is_alone = is_alone
         self.failed: dict[str, None] = dict.fromkeys(unusable)
         """The paths of directories that cannot be used until the next start."""
         self._tried: set[str] = set()
@@ -95,7 +98,11 @@ class DirectoryHealth:
         why = "a sync in it has failed" if result is None else str(result)
         if path == self._home or not others:
             what = "the directory of the metadata log" if path == self._home else "the last log directory"
-            if result is not None:
+            if result is None:
+                return
+            if self._is_alone() and not isinstance(result, FileNotFoundError):
+                _log.error("%s, %s, takes no records now: %s", what, path, why)
+            else:
                 _log.critical("%s, %s, cannot be used: %s", what, path, why)
                 self.on_failed(StorageError(f"{what}, {path}, cannot be used: {why}"))
             return

@@ -1,10 +1,12 @@
 """A log directory that fails: the broker goes on with the others and the controller hears of it (KIP-858)."""
 
 import errno
+from dataclasses import replace
 
 import pytest
 
 from everlog.model.errors import ErrorCode, StorageError
+from everlog.model.ids import BrokerId
 from everlog.sim.disk import SimFiles
 from everlog.sim.faults import Fault, Kind
 from everlog.wire.messages.fetch import FetchResponse
@@ -151,16 +153,40 @@ def test_a_full_disk_is_not_a_failed_one() -> None:
     assert seen(node, second) == (1, [])
 
 
-@pytest.mark.parametrize("disks", [(FIRST, SECOND), (FIRST,)])
-def test_nothing_goes_on_without_the_last_directory_or_the_metadatas(disks: tuple[str, ...]) -> None:
+def failing(disks: tuple[str, ...], number: int, *, alone: bool) -> tuple[SimulatedNode, list[StorageError]]:
+    """A node whose first directory fails with an errno, and what was said to whoever runs the node."""
     node = SimulatedNode(log_dirs=",".join(disks))
     node.create_topic("t", 2)
     for index in (0, 1):
         produce(node, index, b"kept")
     ended: list[StorageError] = []
     node.node.on_failed = ended.append
-    fail(node, FIRST, errno.ENOENT)
+    if not alone:
+        brokers = node.broker.image.brokers
+        other = replace(brokers[node.broker.node_id], id=BrokerId(2))
+        node.broker.image = replace(node.broker.image, brokers={**brokers, BrokerId(2): other})
+    fail(node, FIRST, number)
     for index in (0, 1):
         produce(node, index, b"lost")
     settle(node)
+    return node, ended
+
+
+@pytest.mark.parametrize("disks", [(FIRST, SECOND), (FIRST,)])
+def test_others_take_over_without_the_last_directory_or_the_metadatas(disks: tuple[str, ...]) -> None:
+    _, ended = failing(disks, errno.EIO, alone=False)
+    assert FIRST in str(ended[0])
+
+
+def test_a_broker_that_is_alone_goes_on_and_takes_records_again_when_its_disk_does() -> None:
+    node, ended = failing((FIRST,), errno.EIO, alone=True)
+    assert not ended
+    assert values(node, 0) == [b"kept"]
+    assert produce(node, 0, b"refused") == ErrorCode.KAFKA_STORAGE_ERROR
+    node.files.faults.clear()
+    assert produce(node, 0, b"after") == 0
+
+
+def test_a_broker_that_is_alone_ends_when_its_directory_is_gone() -> None:
+    _, ended = failing((FIRST,), errno.ENOENT, alone=True)
     assert FIRST in str(ended[0])
