@@ -59,7 +59,10 @@ def measure(title: str, settings: LogSettings, batches: int, value_bytes: int) -
         log = filled(path, settings, batches, value_bytes)
         report(f"{title}, {log.segment_count} segments", log)
         end = log.end_offset
-        log.close()
+        plan = log.closing_plan()
+        assert plan is not None
+        plan.run()
+        log.abandon()
         world = World(RealFiles(1_000), SystemClock(), SystemRandom())
         again = PartitionLog(world, path, PARTITION, settings, Opening(clean=True, recovery_point=end))
         report(f"{title}, after a restart", again)

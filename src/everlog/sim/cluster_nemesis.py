@@ -1,6 +1,7 @@
 """Strikes a cluster when its plan says so, and mends everything in the end."""
 
 import errno
+from functools import partial
 from typing import TYPE_CHECKING
 
 from everlog.sim.chance import SimRandom
@@ -322,9 +323,7 @@ class ClusterNemesis:
         swizzled = blow is Blow.SWIZZLE
         for one, other in pairs:
             route = mesh.route(one, other)
-            world.time.at(
-                chance.below(ms + 1) if swizzled else 0, lambda route=route: self.close_route(route, ms)
-            )  # type: ignore[misc]
+            world.time.at(chance.below(ms + 1) if swizzled else 0, partial(self.close_route, route, ms))
 
     def _slow(self, route: "Route", ms: int) -> None:
         route.weather = _STORM
