@@ -23,8 +23,11 @@ from everlog.wire.messages.create_topics import (
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
 
-TIMEOUT_MS = 10_000
-"""How long a controller may take, and then this broker until it has heard of what was made."""
+TIMEOUT_MS = 2_000
+"""How long a controller may take, and then this broker until it has heard of what was made.
+
+Answers leave a connection in order, so whoever waits here holds up all that its client asked for afterwards.
+"""
 _VERSION = 7
 
 Outcomes = dict[str, Refusal | None]
