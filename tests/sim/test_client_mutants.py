@@ -11,7 +11,6 @@ from everlog.client.core.group.membership_classic import ClassicMember
 from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata
 from everlog.client.core.producer.partition_queue import PartitionQueue
 from everlog.client.core.producer.pending_batch import NO_SEQUENCE, PendingBatch
-from everlog.client.core.txn.transactions import Transactions
 from everlog.client.drive.commits import Commits
 from everlog.client.drive.reading import Reading
 from everlog.client.drive.sender import Sender
@@ -22,7 +21,6 @@ _SEEDS = 100
 """How many seeds a broken rule may survive."""
 _RARE = {
     "members_that_left_commit_under_no_name": 25,
-    "transactions_outlive_records_that_failed": 75,
 }
 """Where to begin with what few seeds notice."""
 
@@ -131,15 +129,6 @@ def transactions_end_before_their_records_are_written(patch: pytest.MonkeyPatch)
     patch.setattr(Sender, "flush", flush)
 
 
-def transactions_outlive_records_that_failed(patch: pytest.MonkeyPatch) -> None:
-    """A batch that is given up does not keep its transaction from being committed."""
-
-    def batch_failed(self: Transactions, error: object) -> None:
-        return None
-
-    patch.setattr(Transactions, "batch_failed", batch_failed)
-
-
 def aborted_records_are_handed_out(patch: pytest.MonkeyPatch) -> None:
     """A consumer does not look at which transactions were aborted."""
 
@@ -159,7 +148,6 @@ MUTANTS: list[Patch] = [
     members_that_left_commit_under_no_name,
     members_begin_behind_the_committed_offset,
     transactions_end_before_their_records_are_written,
-    transactions_outlive_records_that_failed,
     aborted_records_are_handed_out,
 ]
 
