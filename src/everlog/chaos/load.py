@@ -2,15 +2,31 @@
 
 import threading
 from functools import partial
+from typing import Unpack
 
 from everlog.chaos.notes import Acked, Notes
 from everlog.client.core.producer.record_metadata import RecordMetadata
+from everlog.client.core.producer.settings import ProducerOptions
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import EverlogError
 from everlog.sim.history import Kind, Operation, Outcome, Sent
 
 _TICKS_PER_SECOND = 1_000_000
 _ACKED_MS_MIN = 1.0
+
+
+def impatient(**more: Unpack[ProducerOptions]) -> ProducerOptions:
+    """A producer's options: the gap that is measured is the cluster's, not the client's own patience."""
+    options = ProducerOptions(
+        linger_ms=0,
+        retry_backoff_ms=20,
+        retry_backoff_max_ms=100,
+        reconnect_backoff_ms=20,
+        reconnect_backoff_max_ms=100,
+        request_timeout_ms=5_000,
+    )
+    options.update(more)
+    return options
 
 
 class Load:
@@ -30,17 +46,9 @@ class Load:
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
         self._producer = Producer(
             bootstrap,
-            acks="all",
-            enable_idempotence=True,
-            linger_ms=0,
-            # The gap that is measured is the cluster's, not the client's own patience between attempts.
-            retry_backoff_ms=20,
-            retry_backoff_max_ms=100,
-            reconnect_backoff_ms=20,
-            reconnect_backoff_max_ms=100,
-            request_timeout_ms=5_000,
-            delivery_timeout_ms=120_000,
-            client_id="everlog-chaos",
+            **impatient(
+                acks="all", enable_idempotence=True, delivery_timeout_ms=120_000, client_id="everlog-chaos"
+            ),
         )
 
     @property

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from everlog.chaos.load import impatient
 from everlog.chaos.notes import Notes
 from everlog.client.core.errors import TimedOut
 from everlog.client.core.producer.delivery import Delivery
@@ -61,14 +62,9 @@ class TransactionLoad:
         """One producer, for as long as it can go on."""
         with Producer(
             self._bootstrap,
-            transactional_id=f"{self._topic}-transactions",
-            linger_ms=0,
-            retry_backoff_ms=20,
-            retry_backoff_max_ms=100,
-            reconnect_backoff_ms=20,
-            reconnect_backoff_max_ms=100,
-            request_timeout_ms=5_000,
-            client_id="everlog-chaos-transactions",
+            **impatient(
+                transactional_id=f"{self._topic}-transactions", client_id="everlog-chaos-transactions"
+            ),
         ) as producer:
             try:
                 producer.init_transactions(_CALL_S)

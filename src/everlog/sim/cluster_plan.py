@@ -182,6 +182,21 @@ _RESTLESS = 3
 """One seed of four has its leaders changed all the time, as fast as the cluster can."""
 
 
+def _about_strikes(
+    plan: ClusterPlan, clients: Plan, strikes: tuple[Strike, ...], settings: dict[str, str]
+) -> ClusterPlan:
+    """The plan as one of a few nodes that nothing happens to but the strikes."""
+    return replace(
+        plan,
+        clients=clients,
+        nodes=_FEWEST_NODES,
+        drifts_ppm=plan.drifts_ppm[:_FEWEST_NODES],
+        strikes=strikes,
+        settings=settings,
+        errands=(),
+    )
+
+
 def _restless(plan: ClusterPlan) -> ClusterPlan:
     chance = SimRandom(plan.seed).fork("restless")
     load_ms = 3_000 + chance.below(2_000)
@@ -203,15 +218,7 @@ def _restless(plan: ClusterPlan) -> ClusterPlan:
     clients = replace(
         plan.clients, load_ms=load_ms, partitions=1, plain_appenders=2, slowness=chance.pick((1, 2))
     )
-    return replace(
-        plan,
-        clients=clients,
-        nodes=_FEWEST_NODES,
-        drifts_ppm=plan.drifts_ppm[:_FEWEST_NODES],
-        strikes=strikes,
-        settings=settings,
-        errands=(),
-    )
+    return _about_strikes(plan, clients, strikes, settings)
 
 
 def _rotting(plan: ClusterPlan) -> ClusterPlan:
@@ -319,15 +326,7 @@ def _narrow(plan: ClusterPlan, chance: SimRandom) -> ClusterPlan:
     }
     calm = Weather(delay_ms=chance.pick((1, 2, 10)))
     clients = replace(clients, weather=calm, crashes=crashes)
-    return replace(
-        plan,
-        clients=clients,
-        nodes=_FEWEST_NODES,
-        drifts_ppm=plan.drifts_ppm[:_FEWEST_NODES],
-        strikes=strikes,
-        settings=settings,
-        errands=(),
-    )
+    return _about_strikes(plan, clients, strikes, settings)
 
 
 _FEWEST_NODES = 3
