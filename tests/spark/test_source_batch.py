@@ -3,6 +3,8 @@
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import everlog
 from tests.spark.conftest import NewTopic
 from tests.spark.source_reads import send
+from tests.unit.values.test_protobuf import SET
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -143,6 +146,56 @@ def test_values_become_columns_and_bad_ones_are_kept(
     assert [tuple(row) for row in kept.orderBy("offset").collect()] == [(0, 7), (2, None)]
     text = a_read(spark, everlog_bootstrap, topic, valueFormat="string", columns="offset").load()
     assert [row.value for row in text.orderBy("offset").collect()][1:] == ["oops", None]
+
+
+def test_messages_of_protobuf_are_written_and_read_by_their_descriptors(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    descriptors = tmp_path / "shop.desc"
+    descriptors.write_bytes(SET.SerializeToString())
+    named = {"protobufDescriptors": str(descriptors), "protobufMessage": "shop.Order"}
+    at = "TIMESTAMP '2026-01-31 12:00:00.25Z'"
+    orders = spark.sql(
+        f"SELECT 'k' AS key, 7L AS id, 'x' AS note, 'DONE' AS state, {at} AS at,"
+        " INTERVAL '1.5' SECOND AS took, array(named_struct('n', 1)) AS items, CAST(2 AS DECIMAL(20)) AS big"
+    )
+    writer = (
+        orders.write.format("everlog").option("kafka.bootstrap.servers", everlog_bootstrap).mode("append")
+    )
+    writer.options(topic=topic, valueFormat="protobuf", schemaId="42", **named).save()
+    send(everlog_bootstrap, topic, [b"\xff\xff"])
+
+    options = {f"value.{name}": value for name, value in named.items()}
+    frame = a_read(spark, everlog_bootstrap, topic, valueFormat="protobuf", **options).load()
+    good, bad = frame.withColumn("at", frame.at.cast("string")).orderBy("offset").collect()
+
+    assert (good.key, good.id, good.note, good.state) == (b"k", 7, "x", "DONE")
+    assert good.took == timedelta(seconds=1.5)
+    assert (good["items"], good.tags, good.first, good.big, good.price) == ([(1,)], {}, None, 2, 0.0)
+    assert good.at == spark.sql(f"SELECT CAST({at} AS STRING)").first()[0]
+    assert (bad.id, bad.note, bad._corrupt_record) == (None, None, b"\xff\xff")
+    assert bad._corrupt_reason.startswith("not a message shop.Order")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"valueFormat": "avro", "value.avroSchema": '"int"'}, "not Avro"),
+        ({"valueFormat": "string"}, "not UTF-8"),
+        ({"valueFormat": "long"}, "2 bytes"),
+    ],
+)
+def test_a_bad_value_is_kept_aside_in_every_format(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, options: dict[str, str], reason: str
+) -> None:
+    topic = new_topic()
+    send(everlog_bootstrap, topic, [b"\xff\xff"])
+
+    [row] = a_read(spark, everlog_bootstrap, topic, **options).load().collect()
+
+    assert (row.value, row._corrupt_record) == (None, b"\xff\xff")
+    assert reason in row._corrupt_reason
 
 
 def message_of(frame: Any) -> str:

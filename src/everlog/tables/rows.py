@@ -66,7 +66,7 @@ class Shaper:
         try:
             if spec.debezium:
                 self._envelope = Envelope(spec.value_format, self._columns, settings)
-            elif spec.schema or spec.value_format not in ("json", "avro", "bytes"):
+            elif spec.schema or spec.value_format not in ("json", "avro", "protobuf", "bytes"):
                 self._decoder = decoder(spec.value_format, self._columns, settings)
             self._keys: Any = None
             if spec.key:

@@ -5,15 +5,16 @@ by trying: a value that begins with a zero byte and is whole without its first f
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from io import BytesIO
 from typing import Any, cast
 from uuid import UUID
 
-from everlog.values.arrow import Array, DataType, Schema, StructArray, one_array, pa, struct_of, types
+from everlog.values.arrow import Array, DataType, Schema, StructArray, one_array, pa, types
 from everlog.values.avro_schemas import avro_schema
-from everlog.values.decoded import BadSetting, Decoded, Rows, binary_values, spread
+from everlog.values.decoded import BadSetting, Decoded
+from everlog.values.row_columns import Convert, decode_rows, python_rows
 
 _PREFIX_BYTES = 5
 _PREFIXES = ("auto", "confluent", "none")
@@ -32,8 +33,6 @@ _NOT_AVRO = (
 )
 """fastavro has no exception of its own for what does not fit a schema."""
 
-Convert = Callable[[Any], Any]
-
 
 class AvroDecoder:
     """One datum a value, written with the schema of the setting `avroSchema`."""
@@ -46,25 +45,12 @@ class AvroDecoder:
             raise BadSetting(f"avroPrefix is {self._prefix!r}: expected one of {', '.join(_PREFIXES)}")
         _check_columns(schema, self._written)
         self._schema = schema
-        self._converts = [(field.name, field.type, _converter(field.type)) for field in schema]
+        made = {field.name: _converter(field.type) for field in schema}
+        self._converts = {name: convert for name, convert in made.items() if convert is not None}
 
     def decode(self, values: Array) -> Decoded:
         """Read a column of Avro; see `Decoded`."""
-        values = binary_values(values)
-        rows: list[dict[str, Any]] = []
-        errors: list[str | None] = []
-        for value in values.drop_null().to_pylist():
-            try:
-                rows.append(self._read(value))
-                errors.append(None)
-            except ValueError as error:
-                rows.append({})
-                errors.append(str(error))
-        columns = [self._column(name, kind, convert, rows, errors) for name, kind, convert in self._converts]
-        found = struct_of(columns, self._schema)
-        if any(errors):
-            found = self._without_bad(found, errors)
-        return spread([Rows(found, errors)], values, self._schema)
+        return decode_rows(values, self._read, self._schema, self._converts)
 
     def _read(self, value: bytes) -> dict[str, Any]:
         """The fields of one value, with and without a prefix if need be; ValueError if neither is Avro."""
@@ -99,37 +85,6 @@ class AvroDecoder:
             raise ValueError(f"not Avro of this schema: {left} bytes are left at its end")
         return cast("dict[str, Any]", datum) if self._is_record else {self._schema.field(0).name: datum}
 
-    def _column(
-        self,
-        name: str,
-        kind: DataType,
-        convert: Convert | None,
-        rows: list[dict[str, Any]],
-        errors: list[str | None],
-    ) -> Array:
-        """One field of all rows. A datum that is not of the column's type is an error of its row."""
-        data = [row.get(name) for row in rows]
-        try:
-            if convert is not None:
-                data = [None if datum is None else convert(datum) for datum in data]
-            return pa.array(data, kind)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            pass
-        column: list[Any] = []
-        for at, row in enumerate(rows):
-            datum = row.get(name)
-            try:
-                column.append(pa.scalar(datum if datum is None or convert is None else convert(datum), kind))
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                column.append(pa.scalar(None, kind))
-                errors[at] = errors[at] or f"field {name!r}: found {str(datum)[:60]!r}, expected {kind}"
-        return pa.array(column, kind)
-
-    def _without_bad(self, found: StructArray, errors: list[str | None]) -> StructArray:
-        """Nothing of a row that has an error."""
-        places = pa.array([None if error else at for at, error in enumerate(errors)], pa.int64())
-        return struct_of([found.field(i).take(places) for i in range(len(self._schema))], self._schema)
-
 
 class AvroEncoder:
     """One datum a row, after the prefix of Confluent's serializers if `schemaId` is a number."""
@@ -148,10 +103,9 @@ class AvroEncoder:
         """Make a column of Avro; ValueError names the first row that the Avro schema has no room for."""
         columns = one_array(columns)
         valid = columns.is_valid().to_pylist()
-        fields = [_plain_list(column) for column in columns.flatten()]
         names = self._schema.names
         values: list[bytes | None] = []
-        for at, row in enumerate(zip(*fields, strict=True)):
+        for at, row in enumerate(python_rows(columns)):
             datum = dict(zip(names, row, strict=True)) if self._is_record else row[0]
             values.append(self._write(at, datum) if valid[at] else None)
         return pa.array(values, pa.binary())
@@ -209,8 +163,3 @@ def _converter(kind: DataType) -> Convert | None:
 
         return convert_struct
     return None
-
-
-def _plain_list(column: Array) -> list[Any]:
-    """Rows as fastavro takes them: maps are dicts."""
-    return cast("list[Any]", column.to_pylist(maps_as_pydicts="strict"))

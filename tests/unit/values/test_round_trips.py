@@ -126,7 +126,11 @@ def test_text_that_is_not_utf_8_is_an_error_of_its_row() -> None:
 @pytest.mark.parametrize(
     ("name", "schema", "reason"),
     [
-        ("xml", pa.schema({"v": pa.string()}), "value format is 'xml': expected one of json, avro, string"),
+        (
+            "xml",
+            pa.schema({"v": pa.string()}),
+            "value format is 'xml': expected one of json, avro, protobuf, string",
+        ),
         ("string", pa.schema({"v": pa.int32()}), "field 'v' is of type int32: format string has string only"),
         ("long", pa.schema({"v": pa.int32()}), "field 'v' is of type int32: format long has int64 only"),
         ("bytes", pa.schema({"v": pa.int32()}), "field 'v' is of type int32: format bytes has binary only"),

@@ -1,5 +1,6 @@
 """The sink's options, read once and checked; no pyspark, so that whatever is wrong is told in one line."""
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -9,7 +10,7 @@ from everlog.client.core.admin.settings import AdminSettings
 from everlog.client.core.producer.settings import ProducerSettings
 from everlog.model.errors import ConfigError
 from everlog.spark.source.client_settings import client_options, for_settings
-from everlog.values.formats import FORMATS, SETTINGS
+from everlog.values import FORMATS, SETTINGS, BadSetting, portable
 
 _SERIALIZER = "columns are written as they are; make strings or binary of them with Spark's functions"
 _REFUSED = {
@@ -18,6 +19,12 @@ _REFUSED = {
     "transactional.id": "the sink makes one for each worker; deliveryGuarantee=exactly_once uses them",
     "interceptor.classes": "there are no interceptors here",
 }
+NAMES = (
+    "topic", "deliveryGuarantee", "valueFormat", "commitGroup", "includeHeaders", "includeTimestamp",
+    "writeId", "acceptLostBatch", "checkpointLocation",
+)  # fmt: skip
+"""All options but `kafka.…` and the settings of value formats."""
+
 _VALUE_SETTINGS = frozenset(name.lower() for names in SETTINGS.values() for name in names)
 _ALL = ("all", "-1")
 _DEFAULT_TRANSACTION_TIMEOUT_MS = 900_000
@@ -61,6 +68,7 @@ class SinkOptions:
     def read(cls, options: Mapping[str, str]) -> "SinkOptions":
         """Check what Spark hands over; ConfigError names the option that will not do."""
         given = {name.lower(): value for name, value in options.items()}
+        _refuse_misspelled(options)
         guarantee = _guarantee(given.get("deliveryguarantee", Guarantee.EXACTLY_ONCE.value))
         if guarantee is Guarantee.EXACTLY_ONCE:
             _check_exactly_once(given)
@@ -77,7 +85,7 @@ class SinkOptions:
             headers=_flag("includeHeaders", given, default=True),
             timestamp=_flag("includeTimestamp", given, default=False),
             value_format=_format(given),
-            value_settings=tuple(sorted((name, given[name]) for name in _VALUE_SETTINGS if name in given)),
+            value_settings=_value_settings(given),
             commit_group=_filled("commitGroup", given.get("commitgroup")),
             checkpoint=given.get("checkpointlocation"),
             write_id=_filled("writeId", given.get("writeid")),
@@ -90,6 +98,20 @@ class SinkOptions:
     def admin(self) -> dict[str, Any]:
         """Keyword arguments for an Admin of the same cluster."""
         return for_settings(dict(self.producer), AdminSettings)
+
+
+def _refuse_misspelled(given: Mapping[str, str]) -> None:
+    """Refuse what looks like an option of ours; unknown ones are left alone, as Spark's connector does."""
+    settings = {name for names in SETTINGS.values() for name in names}
+    known = {name.lower(): name for name in (*NAMES, *settings)}
+    for name in given:
+        low = name.lower()
+        if low in known or low.startswith("kafka."):
+            continue
+        if low == "bootstrap.servers":
+            raise ConfigError("unknown option bootstrap.servers: did you mean kafka.bootstrap.servers?")
+        if near := difflib.get_close_matches(low, known, n=1, cutoff=0.85):
+            raise ConfigError(f"unknown option {name}: did you mean {known[near[0]]}?")
 
 
 def _guarantee(value: str) -> Guarantee:
@@ -119,6 +141,14 @@ def _format(given: Mapping[str, str]) -> str | None:
     if value.lower() not in FORMATS:
         raise ConfigError(f"option valueFormat={value!r}: expected one of {', '.join(FORMATS)}")
     return value.lower()
+
+
+def _value_settings(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    chosen = {name: given[name] for name in _VALUE_SETTINGS if name in given}
+    try:
+        return tuple(sorted(portable(given.get("valueformat", "").lower(), chosen).items()))
+    except BadSetting as error:
+        raise ConfigError(f"option valueFormat={given['valueformat']}: {error}") from None
 
 
 def _filled(name: str, value: str | None) -> str | None:

@@ -28,6 +28,7 @@ from everlog.spark.source.offsets import (
     read_offsets,
     read_timestamps,
 )
+from everlog.values import BadSetting, portable
 
 FETCH_BYTES = 8 * 1024 * 1024
 """What a task asks for at a time, unless kafka.max.partition.fetch.bytes says otherwise."""
@@ -377,5 +378,12 @@ def _value(options: _Options) -> ValueOptions | None:
         schema=options.text("valueSchema"),
         as_struct=options.one_of("valueColumns", "spread", "struct") == "struct",
         mode=options.one_of("mode", "permissive", "dropmalformed", "failfast"),
-        settings=options.below(VALUE_PREFIX),
+        settings=_value_settings(name.lower(), options.below(VALUE_PREFIX)),
     )
+
+
+def _value_settings(name: str, given: Mapping[str, str]) -> Mapping[str, str]:
+    try:
+        return portable(name, given)
+    except BadSetting as error:
+        raise ConfigError(f"option valueFormat={name}: {error}") from None

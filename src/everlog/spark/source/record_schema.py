@@ -11,7 +11,7 @@ from everlog.model.errors import ConfigError
 from everlog.spark.source.options import SourceOptions, ValueOptions
 from everlog.spark.source.spark_types import ddl_of, ddl_of_fields
 from everlog.values import BadSetting
-from everlog.values.formats import avro_columns
+from everlog.values.formats import avro_columns, protobuf_columns
 
 TYPES = {
     "key": "BINARY",
@@ -120,11 +120,13 @@ def _value_ddl(value: ValueOptions) -> str:
     if value.format in ONE_COLUMN and not value.as_struct:
         return f"`value` {ONE_COLUMN[value.format]}"
     written = value.settings.get("avroschema")
-    if value.format == "avro" and written is not None:
-        try:
+    try:
+        if value.format == "avro" and written is not None:
             return ddl_of(avro_columns(written))
-        except BadSetting as error:
-            raise ConfigError(f"option value.avroSchema: {error}") from None
+        if value.format == "protobuf":
+            return ddl_of(protobuf_columns(value.settings))
+    except BadSetting as error:
+        raise ConfigError(f"option valueFormat={value.format}: {error}") from None
     raise ConfigError(
         f"valueFormat={value.format} needs the option valueSchema, such as 'id BIGINT, name STRING'"
     )

@@ -46,6 +46,12 @@ def test_options_of_the_client_are_passed_on_with_their_types() -> None:
         ({"kafka.batch.size": "big"}, "option kafka.batch.size='big': expected a whole number"),
         ({"topic": " "}, "option topic=' ': expected a name"),
         ({"includeHeaders": "yes"}, "option includeHeaders='yes': expected true or false"),
+        ({"deliveryGuarante": "x"}, "unknown option deliveryGuarante: did you mean deliveryGuarantee?"),
+        ({"bootstrap.servers": "x"}, "did you mean kafka.bootstrap.servers?"),
+        (
+            {"valueFormat": "protobuf", "protobufDescriptors": "/no/such", "protobufMessage": "m"},
+            "option valueFormat=protobuf: protobufDescriptors is '/no/such'",
+        ),
         ({"valueFormat": "xml"}, "option valueFormat='xml': expected one of json, avro"),
         ({"avroSchema": "{}"}, "option avroschema goes with valueFormat, which is not given"),
         ({"acceptLostBatch": "-1"}, "option acceptLostBatch='-1': expected the number of a batch"),

@@ -1,0 +1,53 @@
+"""The options of Spark's formats: each one in the code is in its guide, and each one there is in the code."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from everlog.spark.sink import options as sink
+from everlog.spark.source import options as source
+from everlog.spark.table import options as table
+from everlog.values import FORMATS, SETTINGS
+
+GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
+SERVERS = "kafka.bootstrap.servers"
+_NAMED = re.compile(r"`([^`]+)`")
+
+
+def options_of(guide: str) -> set[str]:
+    """The names in the first column of each table of options."""
+    found: set[str] = set()
+    within = False
+    for line in (GUIDES / guide).read_text().splitlines():
+        if line.startswith("| option |"):
+            within = True
+        elif not line.startswith("|"):
+            within = False
+        elif within:
+            found.update(_NAMED.findall(line.split("|")[1]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("guide", "known"),
+    [
+        ("spark-source.md", {*source.NAMES, SERVERS, "kafka.group.id", "kafka.…", "value.…"}),
+        (
+            "spark-sink.md",
+            {*sink.NAMES, SERVERS, "kafka.transaction.timeout.ms", "kafka.…"}
+            | {name for names in SETTINGS.values() for name in names} - {"timeZone", "avroPrefix"},
+        ),
+        ("tables.md", {*table.NAMES, "table.…", "value.…", "kafka.…"}),
+    ],
+)
+def test_a_guide_has_the_options_that_the_code_has(guide: str, known: Iterable[str]) -> None:
+    assert options_of(guide) == set(known)
+
+
+def test_each_value_format_and_setting_of_one_is_told() -> None:
+    text = (GUIDES / "spark-source.md").read_text()
+    reading = {name for names in SETTINGS.values() for name in names} - {"schemaId"}
+    assert [name for name in FORMATS if f"`{name}`" not in text] == []
+    assert [name for name in sorted(reading) if f"`value.{name}`" not in text] == []
