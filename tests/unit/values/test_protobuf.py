@@ -209,6 +209,16 @@ def test_what_is_written_is_read_back(number: str | None) -> None:
     assert decoded.columns.to_pylist() == [ROW, dict.fromkeys(ROW), EMPTY]
 
 
+def test_a_struct_of_nulls_is_there_and_a_null_one_is_not() -> None:
+    item = pa.struct({"n": pa.int32()})
+    columns = pa.array([{"first": {"n": None}}, {"first": None}], pa.struct({"first": item}))
+
+    values = encoder("protobuf", pa.schema({"first": item}), ORDER).encode(columns).to_pylist()
+
+    messages = [message_class("shop.Order").FromString(value) for value in values]
+    assert [message.HasField("first") for message in messages] == [True, False]
+
+
 def test_where_a_message_stands_in_its_file_is_in_the_prefix() -> None:
     prefixes = {
         name: encoder(
