@@ -1,6 +1,7 @@
 """The edge's connections over real sockets: frames in any pieces, answers in order, all limits (L9, O5)."""
 
 import asyncio
+import socket
 import struct
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -11,9 +12,11 @@ import pytest
 from everlog.edge.clock import SystemClock
 from everlog.edge.connection import Connection
 from everlog.edge.disk import RealFiles
-from everlog.edge.server import Limits, Server
+from everlog.edge.server import ROUND_MS, Limits, Server
 from everlog.model.errors import ProtocolError
+from everlog.ports.clock import Clock
 from everlog.ports.files import FileSlice
+from everlog.sim.clock import SimClock
 
 pytestmark = pytest.mark.e2e
 
@@ -49,13 +52,18 @@ class EchoSession:
 
 
 @asynccontextmanager
-async def serving(answer: Answer = echo, limits: Limits = Limits()) -> AsyncGenerator[tuple[Server, int]]:  # noqa: B008
+async def serving(
+    answer: Answer = echo,
+    limits: Limits = Limits(),  # noqa: B008
+    clock: Clock | None = None,
+    settle: Callable[[], None] = lambda: None,
+) -> AsyncGenerator[tuple[Server, int]]:
     server = Server(
         asyncio.get_running_loop(),
-        SystemClock(),
+        clock or SystemClock(),
         limits,
         lambda connection, _listener, _peer: EchoSession(connection, answer),
-        settle=lambda: None,
+        settle=settle,
     )
     port = await server.listen("PLAINTEXT", "127.0.0.1", 0)
     await server.serve(["PLAINTEXT"])
@@ -109,6 +117,65 @@ async def test_a_thousand_frames_in_one_go_are_answered_in_order() -> None:
     stream = b"".join(framed(struct.pack(">i", n)) for n in range(1000))
     async with serving() as (_, port):
         assert await ask(port, stream, expect=len(stream)) == stream
+
+
+@pytest.mark.parametrize("cut", [1, 100_000, 300_000, 999_999])
+async def test_two_large_frames_arrive_whole_however_they_are_cut(cut: int) -> None:
+    stream = framed(bytes(range(250)) * 2_000) + framed(bytes(range(250)) * 2_400)
+    pieces = [stream[:cut], stream[cut : cut + 7], stream[cut + 7 :]]
+    async with serving() as (_, port):
+        assert await ask(port, *pieces, expect=len(stream)) == stream
+
+
+async def _serve_both(ms_each: int) -> tuple[list[int], list[int]]:
+    """Of two who speak at once: how many had been answered when each was served, and at each settling."""
+    loop = asyncio.get_running_loop()
+    clock = SimClock()
+    peers: list[socket.socket] = []
+    at_serving: list[int] = []
+    at_settling: list[int] = []
+    both_answered = asyncio.Event()
+
+    def answer(body: bytes) -> Parts:
+        if body == b"together":
+            at_serving.append(sum(map(_has_answer, peers)))
+            clock.advance(ms_each)
+        return echo(body)
+
+    def settle() -> None:
+        if at_serving:
+            at_settling.append(sum(map(_has_answer, peers)))
+            if at_settling[-1] == 2:
+                both_answered.set()
+
+    async with serving(answer, clock=clock, settle=settle) as (_, port):
+        for _ in range(2):
+            peer = socket.create_connection(("127.0.0.1", port), 10)
+            peer.setblocking(False)
+            await loop.sock_sendall(peer, framed(b"alone"))
+            await loop.sock_recv(peer, 100)
+            peers.append(peer)
+        for peer in peers:
+            peer.sendall(framed(b"together"))
+        await asyncio.wait_for(both_answered.wait(), 10)
+        for peer in peers:
+            peer.close()
+    return at_serving, at_settling
+
+
+def _has_answer(peer: socket.socket) -> bool:
+    try:
+        return bool(peer.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
+
+
+async def test_those_who_speak_at_once_are_answered_together_before_the_broker_settles() -> None:
+    assert await _serve_both(0) == ([0, 0], [2])
+
+
+async def test_an_answer_does_not_wait_long_for_the_others() -> None:
+    assert await _serve_both(ROUND_MS) == ([0, 1], [1, 2])
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 100 * 1024 * 1024 + 1, 2**31 - 1])

@@ -91,6 +91,8 @@ class Connection(asyncio.BufferedProtocol):
         # server's scratch buffer, which all connections share since each empties it before it returns.
         self._own: bytearray | None = None
         self._have = 0
+        self._idle_below = 0
+        """With fewer bytes than this in `_own` there is nothing to do but to wait for more."""
         self._reserved = 0
         self.frame_began_at: int | None = None
         self.last_read_at = 0
@@ -177,7 +179,10 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Hand on every frame that is whole now, then send what they were answered with."""
         now = self.last_read_at = self._server.clock.now()
-        self._serve(nbytes, now)
+        if self._have + nbytes < self._idle_below:
+            self._have += nbytes
+        else:
+            self._serve(nbytes, now)
 
     def _next_turn(self) -> None:
         self._turn_over = False
@@ -188,6 +193,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self, nbytes: int, now: int) -> None:
         self._handling = True
+        self._idle_below = 0
         try:
             if self._own is None or (nbytes and self._reads_to_scratch(self._own)):
                 used = self._hand_on(self._server.scratch, nbytes, now)
@@ -219,11 +225,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         finally:
             self._handling = False
-        self.flush()
+        self._server.served(self, now)
         if self._turn_over and self.open:
             self.pause("turn")
             self._server.loop.call_soon(self._next_turn)
-        self._server.settle()
 
     def _end_after_flush(self) -> None:
         """End the connection, but send what was answered before the request that broke it."""
@@ -281,6 +286,7 @@ class Connection(asyncio.BufferedProtocol):
         if not 0 <= size <= self._server.max_frame_bytes:
             self._server.check_frame_size(size)
         needed = size + _SIZE_BYTES
+        self._idle_below = min(needed, capacity)
         if needed <= capacity:
             return
         if needed <= self._server.scratch_bytes * 2:

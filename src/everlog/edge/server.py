@@ -16,6 +16,9 @@ _log = logging.getLogger(__name__)
 SWEEP_SECONDS = 1.0
 _COMPLAINT_MS = 60_000
 
+ROUND_MS = 1
+"""How long answers may wait for other connections to be served, so that all of them leave together."""
+
 PRESSED_BYTES_PER_SECOND = 16 * 1024 * 1024
 """How fast a frame has to come while others wait for the memory that it takes."""
 
@@ -62,8 +65,11 @@ class Server:
         self.clock = clock
         self.limits = limits
         self.open_session = open_session
-        self.settle = settle
-        """Called after the frames of a read have been handled and answered."""
+        self._settle = settle
+        """Called after the frames of a round have been handled and answered."""
+        self._served: list[Connection] = []
+        """Those whose requests were handled in this round."""
+        self._round_began_at = 0
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_unsent_bytes = limits.max_unsent_bytes
         self.scratch_bytes = limits.scratch_bytes
@@ -147,6 +153,25 @@ class Server:
         self.limits = limits
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_unsent_bytes = limits.max_unsent_bytes
+
+    def served(self, connection: Connection, began_at: int) -> None:
+        """Send a connection's answers at the end of this round, once all that were readable are served.
+
+        A client with several connections is then woken once for all of them, rather than for each.
+        """
+        if not self._served:
+            self._round_began_at = began_at
+            self.loop.call_soon(self._end_round)
+        self._served.append(connection)
+        if self.clock.now() - self._round_began_at >= ROUND_MS:
+            self._end_round()
+
+    def _end_round(self) -> None:
+        served, self._served = self._served, []
+        for connection in served:
+            connection.flush()
+        if served:
+            self._settle()
 
     def forget(self, connection: Connection) -> None:
         """Take a closed connection off the books."""

@@ -102,7 +102,7 @@ class SegmentIndexes:
         if unindexed > self.interval_bytes:
             self._add_entries(position, last_offset)
             unindexed = 0
-            self._recent.clear()
+            self._recent = []
         elif position == 0:
             self.first_timestamp = max_timestamp
         self._unindexed_bytes = unindexed + size

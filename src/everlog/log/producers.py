@@ -152,7 +152,7 @@ class Producers:
     def applied_run(self, run: BatchRun, base_offset: int, heard_at: int) -> None:
         """Take in a producer's run that `follows` approved of, and that is in the log now."""
         state = self._states[run.producer_id]
-        for _, last_delta, timestamp, sequence in run.headers:
+        for _, last_delta, timestamp, sequence, _, _ in run.headers:
             last_offset = base_offset + last_delta
             last_sequence = (sequence + last_delta) & MAX_SEQUENCE
             state.window.append(Sent(sequence, last_sequence, base_offset, last_offset, timestamp))

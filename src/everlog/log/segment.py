@@ -146,11 +146,11 @@ class Segment:
         position = (self.file if file is None else file).append(run.views)
         add = self.indexes.add
         base_offsets: list[int] = []
-        for view, header in zip(run.views, run.headers, strict=True):
+        for _, last_delta, max_timestamp, _, start, end in run.headers:
             base_offsets.append(base_offset)
-            size = len(view)
-            last_offset = base_offset + header[1]
-            add(position, size, last_offset, header[2])
+            size = end - start
+            last_offset = base_offset + last_delta
+            add(position, size, last_offset, max_timestamp)
             position += size
             base_offset = last_offset + 1
         self.size = position

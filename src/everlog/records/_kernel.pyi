@@ -2,7 +2,7 @@ from everlog.ports.files import Buffer
 
 def check_run(
     data: Buffer, spans: tuple[tuple[int, int], ...], /
-) -> tuple[tuple[tuple[int, int, int, int], ...], bool, int, int, int, int, int, int, int] | None:
+) -> tuple[tuple[tuple[int, int, int, int, int, int], ...], bool, int, int, int, int, int, int, int] | None:
     """Return the headers and their sums; None if a batch is bad or not of the plain kind."""
 
 def stamp_run(

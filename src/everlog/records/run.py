@@ -14,8 +14,8 @@ from everlog.records.crc import crc32c
 _BASE_OFFSET_BYTES = 8
 
 Spans = tuple[tuple[int, int], ...]
-RunHeader = tuple[int, int, int, int]
-"""Of one batch: checksum, last offset delta, largest timestamp, base sequence."""
+RunHeader = tuple[int, int, int, int, int, int]
+"""Of one batch: checksum, last offset delta, largest timestamp, base sequence; where it begins and ends."""
 _Checked = tuple[tuple[RunHeader, ...], bool, int, int, int, int, int, int, int]
 
 _check: Callable[[Buffer, Spans], _Checked | None] | None
@@ -45,10 +45,10 @@ class BatchRun:
         "views",
     )
 
-    def __init__(self, data: memoryview, spans: Spans, checked: _Checked) -> None:
+    def __init__(self, data: memoryview, spans: Spans, checked: _Checked, views: list[memoryview]) -> None:
         self._data = data
         self._spans = spans
-        self.views = [data[start:end] for start, end in spans]
+        self.views = views
         """The bytes of each batch; they are valid for as long as the buffer is."""
         self.headers: tuple[RunHeader, ...]
         self.null_keys: bool
@@ -85,8 +85,10 @@ def checked_run(data: memoryview, spans: Spans) -> BatchRun | None:
     checked = None if _check is None else _check(data, spans)
     if checked is None:
         return None
-    run = BatchRun(data, spans, checked)
-    for (start, end), header in zip(spans, run.headers, strict=True):
-        if crc32c(data[start + CRC_START : end]) != header[0]:
+    views: list[memoryview] = []
+    for checksum, _, _, _, start, end in checked[0]:
+        view = data[start:end]
+        if crc32c(view[CRC_START:]) != checksum:
             return None
-    return run
+        views.append(view)
+    return BatchRun(data, spans, checked, views)
