@@ -61,9 +61,10 @@ chaos: $(VENV)/.tests bytecode ## kill, stop and pause a real broker under load 
 	for scenario in failover kill controller pause stop rolling transactions disk-full fsync clock; do \
 		$(BIN)/everlog chaos run --scenario $$scenario --html .work/chaos-$$scenario.html || exit 1; done
 
-spark-kills: $(VENV)/.tests ## SPARK_KILLS (200) kills of drivers, workers and brokers under exactly-once pipelines, then each input is counted
+spark-kills: $(VENV)/.tests bytecode ## SPARK_KILLS (200) kills of drivers, executors, tasks and brokers under exactly-once queries; goes on where it was stopped
 	$(BIN)/python -m tests.spark.kills --kills $(SPARK_KILLS)
-	$(BIN)/python -m tests.spark.kills_table --kills 40
+	$(BIN)/python -m tests.spark.kills --small $(SPARK_KILLS)
+	$(BIN)/python -m tests.spark.kills_table --kills $(SPARK_KILLS)
 
 bench-spark: $(VENV)/.tests ## measure our Spark source and sink beside Spark's own connector (ARGS= for options)
 	$(BIN)/python -m bench.spark $(ARGS)

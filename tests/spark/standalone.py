@@ -50,11 +50,11 @@ def standalone_cluster(
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        # It has one port for all clusters of a machine.
-        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+        # REST has one port for all clusters of a machine; and no number of dead executors ends an application.
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false -Dspark.deploy.maxExecutorRetries=-1",
     }
     prepare(environment)
-    home = Path(_spark_home())
+    home = Path(spark_home())
     environment["SPARK_HOME"] = str(home)
     port = _free_port()
     with contextlib.ExitStack() as stack:
@@ -106,7 +106,8 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _spark_home() -> str:
+def spark_home() -> str:
+    """Where PyPI's PySpark has all of Spark."""
     import pyspark
 
     assert pyspark.__file__ is not None

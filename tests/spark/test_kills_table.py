@@ -1,4 +1,4 @@
-"""A few kills of jobs into tables, on the tests' session; `tests.spark.kills_table` has more (D2, D6)."""
+"""A few kills of jobs into tables, on the tests' session; `tests.spark.kills` has more (D2, D6)."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def test_each_input_is_in_the_table_once_after_a_kill(
 ) -> None:
     scene = Scene.on(everlog_bootstrap, tmp_path, new_topic(partitions=2), table_format, mode)
     scene.feed(90)
-    scene.arm("worker", moment)
+    scene.order(moment, ["self"])
 
     said = run(spark, scene.job, 60)
 
@@ -45,17 +45,7 @@ def test_each_input_is_in_the_table_once_after_a_kill(
 
 def test_tables_of_a_query_in_small_hold_each_row_once_after_kills() -> None:
     # By itself: it forks, which delta-rs does not allow a process that has used it.
-    command = [
-        sys.executable,
-        "-m",
-        "tests.spark.kills_table",
-        "--kills",
-        "0",
-        "--small",
-        "20",
-        "--seed",
-        "7",
-    ]
+    command = [sys.executable, "-m", "tests.spark.kills_table", "--kills", "20", "--seed", "7"]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=280)
 

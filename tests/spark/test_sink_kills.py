@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.kills.campaign import COMMIT_STEPS, TASK_STEPS, Campaign, Report
+from tests.spark.kills.campaign import Campaign, Report
+from tests.spark.kills.class_archive import CHEAP
+from tests.spark.kills.plan import COMMIT_STEPS, TASK_STEPS
 
 
 @pytest.fixture
@@ -18,8 +20,8 @@ def folder(tmp_path: Path) -> Generator[Path]:
 
 def check(report: Report, kills: int) -> None:
     assert report.kills.total() == kills
-    assert report.written > 0
-    assert (report.missing, report.doubled, report.left_open) == ([], [], [])
+    assert report.counts["topic"].rows_in > 0
+    assert (report.counts["topic"].right, report.left_open) == (True, [])
 
 
 @pytest.mark.parametrize(
@@ -28,17 +30,18 @@ def check(report: Report, kills: int) -> None:
         (
             True,
             [
-                *((step, "self") for step in (*TASK_STEPS, *COMMIT_STEPS)),
-                ("after-Hold", "broker"),
-                ("after-Decide", "driver"),
+                *(("task", step) for step in TASK_STEPS),
+                *(("committer", step) for step in COMMIT_STEPS),
+                ("broker", "after-Hold"),
+                ("driver", "after-Decide"),
             ],
         ),
         (
             False,
             [
-                ("task-prepared", "self"),
-                ("deciding", "broker"),
-                ("after-Decide", "driver"),
+                ("task", "task-prepared"),
+                ("broker", "deciding"),
+                ("driver", "after-Decide"),
             ],
         ),
     ],
@@ -47,15 +50,14 @@ def check(report: Report, kills: int) -> None:
 def test_each_row_is_there_once_though_every_process_is_killed_at_every_step(
     folder: Path, two_phase: bool, kills: list[tuple[str, str]]
 ) -> None:
-    campaign = Campaign(folder, source="counted", two_phase=two_phase, seed=1)
+    campaign = Campaign(folder, spark=False, two_phase=two_phase, seed=1)
     try:
-        for step, victim in kills:
-            campaign.kill_at(step, victim)
+        campaign.round(kills)
         report = campaign.finish()
     finally:
         campaign.close()
     check(report, len(kills))
-    assert report.restarts == sum(victim == "driver" for _, victim in kills)
+    assert report.restarts == sum(kind == "driver" for kind, _ in kills)
 
 
 @pytest.mark.spark
@@ -63,10 +65,9 @@ def test_each_row_is_there_once_though_every_process_is_killed_at_every_step(
 def test_each_row_is_there_once_though_spark_is_killed(folder: Path) -> None:
     if shutil.which("java") is None:
         pytest.skip("no Java on this machine: Spark needs 17 or newer")
-    campaign = Campaign(folder, source="files", two_phase=True, seed=1)
+    campaign = Campaign(folder, seed=1, java=CHEAP)
     try:
-        campaign.kill_at("task-sent", "self")
-        campaign.kill_at("after-Decide", "driver")
+        campaign.round([("task", "task-sent"), ("driver", "after-Decide")])
         report = campaign.finish()
     finally:
         campaign.close()

@@ -1,4 +1,5 @@
-"""Kills of driver, workers, committer and broker while a streaming query writes to a topic exactly once.
+"""Kills of driver, executors, tasks, committer and broker while streaming queries write exactly once.
 
-`python -m tests.spark.kills --kills 200` runs as long as that takes and says what it has seen.
+`python -m tests.spark.kills --kills 200` kills as often, at each step and at random moments, under queries
+into a topic and into tables, says what it has seen, and writes down each verdict; begun again it goes on.
 """

@@ -1,69 +1,143 @@
-"""The long run: `python -m tests.spark.kills --kills 200`."""
+"""The long run: `python -m tests.spark.kills --kills 200`; begun again, it goes on where it was stopped."""
 
 import argparse
+import random
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import groupby
 from pathlib import Path
 
-from tests.spark.kills.campaign import COMMIT_STEPS, TASK_STEPS, Campaign, any_kill
+from tests.spark.kills.campaign import Campaign, Report
+from tests.spark.kills.class_archive import java_options
+from tests.spark.kills.ledger import Count, Entry, Ledger, Progress, summary
+from tests.spark.kills.plan import COMMIT_STEPS, SOMETIME, TASK_STEPS, Kill, Life, plan, rounds
+from tests.spark.kills.victims import ROOT
+
+WORK = ROOT / ".work" / "spark-kills"
+Numbered = tuple[int, Kill]
 
 
 def main() -> int:
     """Kill as often as asked, and say what came of it; 1 if a row is not there once."""
     parser = argparse.ArgumentParser(prog="python -m tests.spark.kills", description=__doc__)
-    parser.add_argument("--kills", type=int, default=200, help="how many processes to kill in all")
+    parser.add_argument("--kills", type=int, default=200, help="how many processes to kill in all (200)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--source",
-        choices=["everlog", "files", "counted"],
-        default="everlog",
-        help="Spark reading a topic, Spark reading files, or the sink in processes without a JVM",
-    )
+    parser.add_argument("--ledger", type=Path, default=WORK / "ledger.jsonl", help="a line for each kill")
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after so long, with fewer kills")
-    parser.add_argument("--no-two-phase", action="store_true", help="a broker without two-phase commit")
+    parser.add_argument("--small", type=int, default=0, help="kills without a JVM instead, so many")
+    parser.add_argument("--no-two-phase", action="store_true", help="with --small: no two-phase commit")
+    parser.add_argument("--summary", action="store_true", help="print the table of a ledger, kill nobody")
     given = parser.parse_args()
+    if given.small:
+        return _run_small(given.small, given.seed, two_phase=not given.no_two_phase)
+    ledger = Ledger(given.ledger, given.seed)
+    if not given.summary:
+        _run(ledger, given.kills, given.seed, time.monotonic() + 60 * given.minutes)
+    print("\n" + summary(ledger.entries))
+    return 0 if all(entry.right for entry in ledger.entries) else 1
+
+
+def _run(ledger: Ledger, wanted: int, seed: int, deadline: float) -> None:
+    """Carry out what is left of the plan, life by life."""
+    left = [(n, kill) for n, kill in enumerate(plan(wanted, seed)) if n not in ledger.done]
+    progress = Progress(ledger, wanted)
+    if not left:
+        return
+    progress.show()
+    java = java_options(WORK)
+    for life, block in groupby(left, key=lambda one: one[1].life):
+        if time.monotonic() > deadline:
+            return
+        _live(life, list(block), ledger, progress, java, seed, deadline)
+
+
+def _live(
+    life: Life,
+    kills: list[Numbered],
+    ledger: Ledger,
+    progress: Progress,
+    java: str,
+    seed: int,
+    deadline: float,
+) -> None:
     folder = Path(tempfile.mkdtemp(prefix="everlog-kills-"))
-    began = time.monotonic()
-    campaign = Campaign(folder, source=given.source, two_phase=not given.no_two_phase, seed=given.seed)
-    try:
-        # Each step once with each victim that is cheap, then whatever comes up; every tenth is the driver.
-        planned = [(step, victim) for victim in ("self", "broker") for step in (*TASK_STEPS, *COMMIT_STEPS)]
-        driver_steps = [*COMMIT_STEPS, *TASK_STEPS]
-        while (count := campaign.report.kills.total()) < given.kills:
-            if time.monotonic() - began > 60 * given.minutes:
+    # Chance goes on from what is done: a run that is begun again does not repeat the same moments.
+    chance = seed * 1_000_003 + kills[0][0]
+    campaign = Campaign(folder, seed=chance, two_phase=life.two_phase, executors=life.executors, java=java)
+    name = f"{life.name} {kills[0][0]}"
+    with closing(campaign):
+        for number, one in enumerate(rounds(kills, chance)):
+            if time.monotonic() > deadline:
                 break
-            if count % 10 == 5:
-                if driver_steps:
-                    campaign.kill_at(driver_steps.pop(0), "driver")
-                else:
-                    any_kill(campaign, driver=True)
-            elif planned:
-                campaign.kill_at(*planned.pop(0))
-            else:
-                any_kill(campaign, driver=False)
-            now = campaign.report.kills.total()
-            took = time.monotonic() - began
-            print(f"{now} kills, {took:.0f} s, {campaign.driver.failures} failures", flush=True)
-            if now % 10 == 0:
-                campaign.catch_up()
+            began = time.monotonic()
+            campaign.use(one[0][1].sink)
+            count = campaign.round([(kill.kind, kill.step) for _, kill in one])
+            seconds = (time.monotonic() - began) / len(one)
+            ledger.write(_entries(name, one, seed, number, seconds, count))
+            progress.show()
+            _check(count.right, f"{one}: {count}", folder)
         report = campaign.finish()
-    finally:
-        campaign.close()
+        _check(report.right and not report.lag, f"{life.name}: {report}", folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _entries(
+    life: str, kills: Sequence[Numbered], seed: int, number: int, seconds: float, count: Count
+) -> list[Entry]:
+    commit = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return [
+        Entry(
+            n, life, kill.sink, kill.kind, kill.step, seed, commit, number, round(seconds, 1),
+            count.rows_in, count.rows_out, count.duplicates, count.losses,
+        )
+        for n, kill in kills
+    ]  # fmt: skip
+
+
+def _check(right: bool, what: str, folder: Path) -> None:
+    if not right:
+        raise SystemExit(f"\nWRONG {what}; all files are kept in {folder}")
+
+
+def _run_small(wanted: int, seed: int, *, two_phase: bool) -> int:
+    """Kill processes that play Spark's part, without a JVM: hundreds in minutes."""
+    began = time.monotonic()
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="everlog-kills-") as name:
+        campaign = Campaign(Path(name) / "kills", seed=seed, two_phase=two_phase, spark=False)
+        with closing(campaign):
+            victims = {"task": (*TASK_STEPS, SOMETIME), "committer": COMMIT_STEPS}
+            everywhere = (*TASK_STEPS, *COMMIT_STEPS, SOMETIME)
+            for _ in range(wanted):
+                kind = chance.choice(("task", "committer", "broker", "driver"))
+                campaign.round([(kind, chance.choice(victims.get(kind, everywhere)))])
+            report = campaign.finish()
+    _tell(report, time.monotonic() - began)
+    return 0 if report.right else 1
+
+
+def _tell(report: Report, seconds: float) -> None:
     for kind, times in sorted(report.kills.items()):
         print(f"{times:5} {kind}")
     print(
-        f"{report.kills.total()} kills, {report.restarts} restarts of the driver, {report.written} rows, "
-        f"{len(report.missing)} missing, {len(report.doubled)} doubled, {len(report.left_open)} transactions "
-        f"left open, lag {report.lag}, {time.monotonic() - began:.0f} s"
+        f"{report.kills.total()} kills without a JVM, {report.restarts} restarts of the driver, "
+        f"{report.counts['topic']}, {len(report.left_open)} transactions left open, {seconds:.0f} s"
     )
-    if report.violations:
-        print(report.missing[:10], report.doubled[:10], report.left_open[:10], f"kept: {folder}")
-        return 1
-    shutil.rmtree(folder, ignore_errors=True)
-    return 0
+
+
+def _stop(*_signal: object) -> None:
+    sys.exit(143)
 
 
 if __name__ == "__main__":
+    # Asked to end, it takes its processes along; the ledger knows where to go on.
+    signal.signal(signal.SIGTERM, _stop)
     sys.exit(main())

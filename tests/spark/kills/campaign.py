@@ -5,29 +5,22 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from everlog import Admin, Consumer, EverlogError, NewTopic, Producer, TopicPartition
-from tests.spark.kills.victims import Broker, Driver
+from everlog import Admin, NewTopic, Producer
+from tests.spark.kills.ledger import Count
+from tests.spark.kills.plan import SOMETIME
+from tests.spark.kills.sinks import PARTITIONS, Sink, TableSink, TopicSink, row
+from tests.spark.kills.victims import Broker, Driver, executors_in
+from tests.spark.standalone import standalone_cluster
 
-TASK_STEPS = ("task-begun", "task-sent", "task-prepared")
-COMMIT_STEPS = (
-    "commit-called",
-    "after-ShutOutOthers",
-    "after-Hold",
-    "after-FindOpen",
-    "deciding",
-    "after-Decide",
-    "after-Commit",
-    "after-Abort",
-    "commit-done",
-)
-ROWS_PER_FILE = 20
-PATIENCE_S = 600.0
-LATE_S = 3.0
+ROWS = 40
+"""Of a batch, and of what is fed at a time."""
+PATIENCE_S = 900.0
+SOON_S = 2.0
 
 
 @dataclass
@@ -35,205 +28,210 @@ class Report:
     """What a campaign has seen."""
 
     kills: Counter[str] = field(default_factory=Counter[str])
-    written: int = 0
-    missing: list[str] = field(default_factory=list[str])
-    doubled: list[str] = field(default_factory=list[str])
+    counts: dict[str, Count] = field(default_factory=dict[str, Count])
     left_open: list[str] = field(default_factory=list[str])
     restarts: int = 0
     lag: int | None = None
 
     @property
-    def violations(self) -> int:
-        """How many rows are not there once; and transactions that nobody ends."""
-        return len(self.missing) + len(self.doubled) + len(self.left_open)
+    def right(self) -> bool:
+        """Whether every row is there once, and no transaction is left for others to wait for."""
+        return all(count.right for count in self.counts.values()) and not self.left_open
 
 
 class Campaign:
     """The processes, the input and what was read of the output so far."""
 
-    def __init__(self, folder: Path, *, source: str, two_phase: bool, seed: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        seed: int,
+        two_phase: bool = True,
+        spark: bool = True,
+        executors: int = 0,
+        java: str = "",
+    ) -> None:
+        """Start all that is needed; without `spark` its part is played by processes without a JVM."""
         self.chance = random.Random(seed)
         self.report = Report()
         self._folder = folder
-        self._source = source
+        self._spark = spark
+        self._stack = ExitStack()
         (folder / "broker").mkdir(parents=True)
+        (folder / "driver").mkdir()
         self.broker = Broker(folder / "broker", two_phase=two_phase)
         self.broker.start()
+        self._stack.callback(self.broker.stop)
         with Admin(self.broker.bootstrap) as admin:
-            admin.create_topics([NewTopic("output", 3), NewTopic("input", 4)])
-        self._input = folder / "input"
-        if source == "counted":
-            self._input.write_text("0")
-        else:
-            self._input.mkdir()
-        (folder / "driver").mkdir()
-        self.driver = Driver(
-            folder / "driver",
-            {
-                "bootstrap": self.broker.bootstrap,
-                "source": source,
-                "input": "input" if source == "everlog" else str(self._input),
-                "output": "output",
-                "group": "kills",
-            },
-        )
-        self.driver.start()
+            admin.create_topics([NewTopic("output", PARTITIONS), NewTopic("input", PARTITIONS)])
+        config = {"bootstrap": self.broker.bootstrap, "master": "local[2,4]", "java": java}
+        self._cluster: Path | None = None
+        if executors:
+            self._cluster = folder / "cluster"
+            cluster = standalone_cluster(self._cluster, workers=executors)
+            config["master"] = self._stack.enter_context(cluster).url
+        self.driver = Driver(folder / "driver", config, spark=spark)
+        self._stack.callback(self.driver.end)
         self._producer = Producer(self.broker.bootstrap)
-        self._consumer = Consumer(
-            self.broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
-        )
-        self._consumer.assign([TopicPartition("output", index) for index in range(3)])
-        self._seen: Counter[str] = Counter()
-        self._fed = 0
+        self._stack.callback(self._producer.close, 0)
+        topic = TopicSink(self.broker.bootstrap, folder / "driver", self.driver.steps, input_topic="input")
+        self._sinks: dict[str, Sink] = {"topic": topic}
+        self._fed: Counter[str] = Counter()
+        self._sink: Sink = topic
+        self.use("topic")
 
     def close(self) -> None:
         """End all processes."""
-        self.driver.end()
-        self._consumer.close(0)
-        self._producer.close(0)
-        self.broker.stop()
+        for sink in self._sinks.values():
+            sink.close()
+        self._stack.close()
+
+    def use(self, name: str) -> None:
+        """Go on with this sink; those used before keep what they have."""
+        if name not in self._sinks:
+            self._sinks[name] = TableSink(self.broker.bootstrap, self._folder / "tables", name)
+        self._sink = self._sinks[name]
+        self.driver.want([self._sink.config()])
+        self.revive()
 
     # Input and output.
 
     def feed(self) -> None:
-        """Add some rows of input, in as many tasks as there may be."""
-        for _ in range(4):
-            rows = [f"row-{self._fed + index}" for index in range(ROWS_PER_FILE)]
-            if self._source == "files":
-                fresh = self._folder / f"{self._fed}.new"
-                fresh.write_text("\n".join(rows) + "\n")
-                fresh.rename(self._input / f"{self._fed:09}.txt")
-            elif self._source == "everlog":
-                for row in rows:
-                    self._producer.send("input", row.encode(), partition=self._fed // ROWS_PER_FILE % 4)
-            self._fed += ROWS_PER_FILE
-        if self._source == "counted":
-            fresh = self._folder / "fed.new"
-            fresh.write_text(str(self._fed))
-            fresh.rename(self._input)
+        """Add some rows of input."""
+        start = self._fed[self._sink.name]
+        for number in range(start, start + ROWS):
+            key, value = row(number)
+            if self._spark:
+                self._producer.send(self._sink.input, value, key)
+        self._fed[self._sink.name] += ROWS
+        if not self._spark:
+            self.driver.tell_fed(self.fed)
 
-    def read(self) -> None:
-        """Count what readers of committed records see."""
-        try:
-            for record in self._consumer.poll(0.2):
-                self._seen[(record.value or b"").decode()] += 1
-        except EverlogError:
-            time.sleep(0.2)  # The broker is away; the position is kept.
+    @property
+    def fed(self) -> int:
+        """How many rows the sink in use was given so far."""
+        return self._fed[self._sink.name]
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Go on feeding and reading, and start again what was killed, until something holds."""
+        """Go on reading, and start again what was killed, until something holds."""
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
             if time.monotonic() > deadline:
                 raise RuntimeError(
-                    f"{what}: not within {PATIENCE_S:g} s, {len(self._seen)} of {self._fed} rows seen; the "
-                    f"driver says:\n{self.driver.tail()}"
+                    f"{self._sink.name}: {what}: not within {PATIENCE_S:g} s of {self.fed} rows; the driver "
+                    f"says:\n{self.driver.tail()}"
                 )
             self.revive()
-            self.read()
+            self._sink.read(0.1)
 
     def revive(self) -> None:
         """Start again what was killed."""
         self.broker.start_if_dead()
         if self.driver.is_dead():
+            if self.driver.was_started:
+                self.report.restarts += 1
             self.driver.end()
-            self.report.restarts += 1
             self.driver.start()
-
-    def catch_up(self) -> None:
-        """Wait until all that was fed is seen."""
-        self.until(lambda: len(self._seen) >= self._fed, "all input in the output")
 
     # Kills.
 
-    def kill_at(self, step: str, victim: str) -> None:
-        """Have a process die exactly at a step: the one that gets there, the broker, or the driver."""
-        victims = {
-            "self": ["self"],
-            "broker": [str(self.broker.pid)],
-            "driver": [*(str(pid) for pid in self.driver.pids), "self"],
-        }[victim]
-        order = self.driver.steps / step
-        done = order.with_suffix(".done")
-        done.unlink(missing_ok=True)
-        fresh = self.driver.steps / "order.new"
-        fresh.write_text(" ".join(victims))
-        fresh.rename(order)
-        self._feed_until(done.exists, f"a process at {step}")
-        self.report.kills[f"{victim} at {step}"] += 1
-        self._wait_for_death(victim)
+    def round(self, kills: Sequence[tuple[str, str]]) -> Count:
+        """Kill, each as soon as the one before is dead, then let all arrive and count."""
+        for kind, step in kills:
+            self.kill(kind, step)
+        return self.settle()
 
-    def kill_sometime(self, victim: str) -> None:
-        """Kill something at a moment that nobody has chosen."""
-        self._feed_until(lambda: self._fed - len(self._seen) > 0, "input on its way")
-        deadline = time.monotonic() + self.chance.uniform(0.05, 1.5)
+    def kill(self, kind: str, step: str) -> None:
+        """Have somebody die at a step, or sometime."""
+        if step == SOMETIME:
+            self._kill_sometime(kind)
+        else:
+            self._sink.order(step, self._victims(kind))
+            self._feed_until(self._sink.obeyed, f"a process at {step}")
+        self.report.kills[f"{kind} {step}"] += 1
+        self._wait_for_death(kind)
+
+    def _victims(self, kind: str) -> list[str]:
+        match kind:
+            case "broker":
+                return [str(self.broker.pid)]
+            case "driver":
+                return [*(str(pid) for pid in self.driver.pids), "self"]
+            case "executor":
+                self._feed_until(lambda: bool(self._executors()), "an executor")
+                return [str(self.chance.choice(self._executors()))]
+            case _:
+                return ["self"]
+
+    def _executors(self) -> list[int]:
+        assert self._cluster is not None
+        return executors_in(self._cluster)
+
+    def _kill_sometime(self, kind: str) -> None:
+        self.feed()
+        deadline = time.monotonic() + self.chance.uniform(0.0, SOON_S)
         while time.monotonic() < deadline:
-            self.read()
-        if victim == "driver":
+            self._sink.read(0.05)
+        if kind == "driver":
             self.driver.kill()
-        elif victim == "broker":
+        elif kind == "broker":
             os.kill(self.broker.pid, signal.SIGKILL)
         else:
-            self._feed_until(self._kill_worker, "a worker to kill")
-        self.report.kills[f"{victim} sometime"] += 1
-        self._wait_for_death(victim)
+            among = self._executors if kind == "executor" else self._workers
+            self._feed_until(lambda: self._kill_one(among()), f"{kind} to kill")
 
-    def _kill_worker(self) -> bool:
-        """Kill one of the processes that run tasks, plan or commit; False if there is none now."""
-        workers = self.driver.workers()
+    def _workers(self) -> list[int]:
+        """The Python processes that run tasks, plan or commit now."""
+        found = self.driver.workers()
+        for executor in self._executors() if self._cluster is not None else []:
+            found += self.driver.workers(executor)
+        return found
+
+    def _kill_one(self, among: Sequence[int]) -> bool:
         try:
-            os.kill(self.chance.choice(workers), signal.SIGKILL)
+            os.kill(self.chance.choice(among), signal.SIGKILL)
         except (IndexError, ProcessLookupError):
             return False
         return True
 
     def _feed_until(self, condition: Callable[[], bool], what: str) -> None:
         def fed() -> bool:
-            if self._fed - len(self._seen) < 8 * ROWS_PER_FILE:
+            if self._sink.arrived(self.fed):
                 self.feed()
             return condition()
 
         self.until(fed, what)
 
-    def _wait_for_death(self, victim: str) -> None:
-        if victim == "broker":
+    def _wait_for_death(self, kind: str) -> None:
+        if kind == "broker":
             while not self.broker.start_if_dead():
                 time.sleep(0.01)
-        elif victim == "driver":
+        elif kind == "driver":
             while not self.driver.is_dead():
                 time.sleep(0.01)
             self.revive()
 
     # The outcome.
 
+    def settle(self) -> Count:
+        """Let all that was fed arrive, and count."""
+        self.until(lambda: self._sink.arrived(self.fed), "all input in the output")
+        count = self._sink.count(self.fed)
+        self.report.counts[self._sink.name] = count
+        return count
+
     def finish(self) -> Report:
         """Let everything arrive, count, and look for what was left open."""
-        self.feed()
-        self.catch_up()
+        self.use("topic")
+        self.settle()
         # One more batch, so that whatever the last ones left is swept; then nothing may be open.
         self.feed()
-        self.catch_up()
-        # What would be seen twice comes with the others, or soon after them.
-        deadline = time.monotonic() + LATE_S
-        while time.monotonic() < deadline:
-            self.read()
-        report = self.report
-        report.written = self._fed
-        expected = {f"row-{index}" for index in range(self._fed)}
-        report.missing = sorted(expected - set(self._seen))
-        report.doubled = sorted(row for row, count in self._seen.items() if count != 1)
+        self.settle()
         with Admin(self.broker.bootstrap) as admin:
-            report.left_open = [one.transactional_id for one in admin.list_transactions(states=["Ongoing"])]
-            if self._source == "everlog":
-                report.lag = sum(entry.lag or 0 for entry in admin.group_lag("kills"))
-        return report
-
-
-def any_kill(campaign: Campaign, *, driver: bool) -> None:
-    """One kill, of whatever kind comes up; of the driver only where that is allowed, as it takes long."""
-    chance: Any = campaign.chance
-    if chance.random() < 0.25:
-        campaign.kill_sometime("driver" if driver else chance.choice(["worker", "worker", "broker"]))
-        return
-    step = chance.choice(TASK_STEPS + COMMIT_STEPS)
-    campaign.kill_at(step, "driver" if driver else chance.choice(["self", "self", "broker"]))
+            self.report.left_open = [
+                one.transactional_id for one in admin.list_transactions(states=["Ongoing"])
+            ]
+            if self._spark:
+                self.report.lag = sum(entry.lag or 0 for entry in admin.group_lag("kills"))
+        return self.report

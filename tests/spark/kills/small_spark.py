@@ -22,10 +22,11 @@ from everlog.spark.sink.driver import abort_stream_batch, commit_stream_batch
 from everlog.spark.sink.options import SinkOptions
 from everlog.spark.sink.producers import BatchPlace
 from everlog.spark.sink.task import TaskOutcome, write_rows
+from tests.spark.kills.sinks import row
 
 TASKS = 2
 ATTEMPTS = 4
-ROWS_PER_BATCH = 80
+ROWS_PER_BATCH = 40
 pa: Any = import_module("pyarrow")  # Once, before the processes are made.
 _forks: Any = multiprocessing.get_context("fork")
 
@@ -117,13 +118,13 @@ class SmallDriver:
         self._options = SinkOptions.read(
             {
                 "kafka.bootstrap.servers": config["bootstrap"],
-                "topic": config["output"],
-                "commitGroup": config["group"],
+                "topic": "output",
+                "commitGroup": "kills",
                 "checkpointLocation": str(self._checkpoint),
                 "kafka.request.timeout.ms": "5000",
             }
         )
-        self._fed = Path(config["input"])
+        self._fed = self._folder / "fed"
         self._workers = [Helper() for _ in range(TASKS)]
         self._committer = Helper()
 
@@ -144,8 +145,9 @@ class SmallDriver:
         fed = int(self._fed.read_text())
         if fed < start + ROWS_PER_BATCH:
             return []
-        _kept(self._checkpoint / "offsets" / str(batch), f'v1\n{{}}\n{{"input":{{"0":{start}}}}}')
-        return [f"row-{number}" for number in range(start, start + ROWS_PER_BATCH)]
+        end = start + ROWS_PER_BATCH
+        _kept(self._checkpoint / "offsets" / str(batch), f'v1\n{{}}\n{{"input":{{"0":{end}}}}}')
+        return [row(number)[1].decode() for number in range(start, end)]
 
     def _run_batch(self, run: str, batch: int, rows: list[str]) -> None:
         place = BatchPlace(self._query, run, batch)

@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.conformance.target import SETTINGS, Everlog
+from tests.spark.kills.class_archive import environment
 
-START_S = 240.0
+START_S = 600.0
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Broker(Everlog):
@@ -39,34 +42,54 @@ class Broker(Everlog):
 class Driver:
     """The driver, of Spark or of `small_spark`, its JVM if it has one and its Python processes."""
 
-    def __init__(self, folder: Path, config: dict[str, str]) -> None:
+    def __init__(self, folder: Path, config: dict[str, str], *, spark: bool) -> None:
         self.folder = folder
         self._config = {**config, "folder": str(folder)}
-        self._module = "small_spark" if config["source"] == "counted" else "driver_process"
+        self._module = "driver_process" if spark else "small_spark"
         self.steps = folder / "steps"
         self.steps.mkdir()
         self._process: subprocess.Popen[bytes] | None = None
         self.jvm = 0
+        self.tell_fed(0)
 
     def start(self) -> None:
         """Start it, and return once its session is there."""
         ready = self.folder / "driver.json"
         ready.unlink(missing_ok=True)
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         with (self.folder / "driver.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", f"tests.spark.kills.{self._module}", json.dumps(self._config)],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "EVERLOG_SPARK_STEPS": str(self.steps)},
+                cwd=ROOT,
+                env={
+                    **environment(),
+                    "EVERLOG_SPARK_STEPS": str(self.steps),
+                    "PYTHONPATH": path,
+                },
                 start_new_session=True,
             )
         deadline = time.monotonic() + START_S
         while not ready.exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the driver did not start:\n{self.tail()}")
-            time.sleep(0.1)
+            time.sleep(0.05)
         self.jvm = int(json.loads(ready.read_text())["jvm"])
+
+    def want(self, queries: Sequence[Mapping[str, str]]) -> None:
+        """Have it run these and no others."""
+        _replace(self.folder / "wanted", json.dumps(queries))
+
+    def tell_fed(self, rows: int) -> None:
+        """Tell one without Spark how many rows there are to be written."""
+        _replace(self.folder / "fed", str(rows))
+
+    @property
+    def was_started(self) -> bool:
+        """Whether there has been one."""
+        return self._process is not None
 
     @property
     def pids(self) -> list[int]:
@@ -75,8 +98,8 @@ class Driver:
         return sorted({self.jvm, self._process.pid})
 
     def is_dead(self) -> bool:
-        """Whether it was killed."""
-        return self._process is not None and self._process.poll() is not None
+        """Whether it was killed, or not yet started."""
+        return self._process is None or self._process.poll() is not None
 
     def kill(self) -> None:
         """End it at once, and with it what it has started."""
@@ -95,11 +118,11 @@ class Driver:
             except ProcessLookupError:
                 pass
 
-    def workers(self) -> list[int]:
-        """The Python processes that run tasks, plan and commit now."""
+    def workers(self, jvm: int | None = None) -> list[int]:
+        """The Python processes that run tasks, plan and commit now, for the driver's JVM or another."""
         children = _children()
         found: list[int] = []
-        left = [self.jvm]
+        left = [self.jvm if jvm is None else jvm]
         while left:
             for child in children.get(left.pop(), []):
                 left.append(child)
@@ -128,6 +151,25 @@ def _children() -> dict[int, list[int]]:
                 continue
             found.setdefault(int(fields[1]), []).append(int(entry.name))
     return found
+
+
+def executors_in(folder: Path) -> list[int]:
+    """The JVMs of executors whose working directories are below a folder."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and folder in (entry / "cwd").readlink().parents:
+                command = (entry / "cmdline").read_bytes()
+                found += [int(entry.name)] if b"CoarseGrainedExecutorBackend" in command else []
+        except OSError:
+            continue  # It has ended meanwhile, or is not ours.
+    return sorted(found)
+
+
+def _replace(path: Path, text: str) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.rename(path)
 
 
 def _kill(pid: int) -> bool:

@@ -1,5 +1,5 @@
-"""Spark jobs into tables, killed again and again: each input must be in the table once (D2, D6).
+"""Spark queries into tables, in which somebody dies: each input must be in the table once (D2, D6).
 
-`python -m tests.spark.kills_table --kills 40` kills workers in the midst of writing, committers at each
-step of a table's commit, and whole drivers, in turn on tables of all three formats.
+`tests.spark.kills` kills them on Spark; `python -m tests.spark.kills_table` kills tasks, committers and
+drivers of the same sink in processes without a JVM, on tables of all formats and modes.
 """

@@ -1,20 +1,13 @@
-"""A query from a topic into a table, and the program that runs it on a Spark of its own.
-
-`python -m tests.spark.kills_table.job FOLDER` reads a job, as JSON, from each line of stdin, runs it to the
-end of what is in the topic, and answers with a line: `done`, or what went wrong.
-"""
+"""A query from a topic into a table."""
 
 import json
-import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
 
 from everlog.spark.errors import explain
 from tests.spark.kills_table.killing import FORMAT, KilledTable
-from tests.spark.local_settings import local_settings
 
 
 @dataclass(frozen=True)
@@ -62,39 +55,24 @@ class Job:
             )
         )
 
+    def start(self, spark: Any, rows_a_batch: int, **trigger: Any) -> Any:
+        """The query, started, into the table that is killed; it runs for ever without a trigger."""
+        writing = (
+            self.read(spark, rows_a_batch)
+            .writeStream.format(FORMAT)
+            .options(**self.sink)
+            .option("killFile", self.kill_file)
+            .option("checkpointLocation", self.checkpoint)
+        )
+        return (writing.trigger(**trigger) if trigger else writing).start()
+
 
 def run(spark: Any, job: Job, rows_a_batch: int) -> str | None:
     """Bring all that is in the topic into the table; returns what went wrong."""
     spark.dataSource.register(KilledTable)
-    query = (
-        job.read(spark, rows_a_batch)
-        .writeStream.format(FORMAT)
-        .options(**job.sink)
-        .option("killFile", job.kill_file)
-        .option("checkpointLocation", job.checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
+    query = job.start(spark, rows_a_batch, availableNow=True)
     try:
         query.awaitTermination()
     except PySparkException as error:
         return explain(error) or " ".join(str(error).split())[:300]
     return None
-
-
-def main(folder: Path) -> None:
-    """Run jobs until stdin ends."""
-    from everlog.spark.session import session
-
-    spark = session("kills", master="local[2]", settings=local_settings(folder))
-    spark.sparkContext.setLogLevel("OFF")
-    print("ready", flush=True)
-    for line in sys.stdin:
-        given = json.loads(line)
-        rows = given.pop("rows_a_batch")
-        print(run(spark, Job(**given), rows) or "done", flush=True)
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -17,11 +17,10 @@ MID_WRITE = "mid-write"
 WORKER_MOMENTS = (MID_WRITE, "staged")
 COMMIT_MOMENTS = ("commit-planned", "commit-linked", "commit-made")
 """Only Parquet's commit has the second."""
-MOMENTS = (*WORKER_MOMENTS, *COMMIT_MOMENTS)
 
 
 class KilledTable(TableDataSource):
-    """The format `everlog_table`, which dies when option `killFile` names a file with the moment in it."""
+    """The format `everlog_table`, in which somebody dies when the file of option `killFile` says so."""
 
     @classmethod
     def name(cls) -> str:
@@ -56,18 +55,22 @@ class KilledWriter(DataSourceStreamArrowWriter):
             self.reached(MID_WRITE)
 
     def reached(self, moment: str) -> None:
-        """Die here if this is the moment, once: whoever takes the file away is the one that dies."""
+        """Kill here if this is the moment, once: whoever takes the file away is the one that does it.
+
+        The file has the moment and who dies, in this order: `java` is the JVM above, that of an executor in
+        a task and of the driver in a commit, `self` this process, a number any other.
+        """
         path = Path(self.kill_file)
         try:
-            victim, wanted = path.read_text().split()
+            wanted, *victims = path.read_text().split()
             if wanted != moment:
                 return
             path.rename(f"{path}.{os.getpid()}")
         except (FileNotFoundError, ValueError):
             return
-        if victim == "driver":
-            os.kill(java_above(), signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)
+        for victim in victims:
+            named = {"java": java_above, "self": os.getpid}.get(victim)
+            os.kill(int(victim) if named is None else named(), signal.SIGKILL)
 
 
 def java_above() -> int:

@@ -2,13 +2,15 @@
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import everlog
 from everlog.spark.table.options import read_options, spec_for_reading
 from everlog.tables.table import open_table
+from tests.spark.kills.ledger import Count
 from tests.spark.kills_table.job import Job
 
 KEYS = 37
@@ -21,7 +23,6 @@ class Scene:
 
     job: Job
     fed: int = 0
-    kills: Counter[str] = field(default_factory=lambda: Counter[str]())
 
     @classmethod
     def make(cls, bootstrap: str, folder: Path, topic: str, table_format: str, mode: str) -> "Scene":
@@ -55,9 +56,11 @@ class Scene:
             producer.flush()
         self.fed += count
 
-    def arm(self, victim: str, moment: str) -> None:
-        """Have the next process that comes by the moment die: `worker` alone, or the `driver` with it."""
-        Path(self.job.kill_file).write_text(f"{victim} {moment}")
+    def order(self, moment: str, victims: Sequence[str]) -> None:
+        """Have these die when a process comes by the moment: `self`, the `java` above it, or any process."""
+        fresh = Path(f"{self.job.kill_file}.new")
+        fresh.write_text(" ".join([moment, *victims]))
+        fresh.rename(self.job.kill_file)
 
     def fired(self) -> bool:
         """Whether somebody died of what was armed; disarms it if not."""
@@ -72,24 +75,19 @@ class Scene:
         found: list[dict[str, Any]] = open_table(spec, create=False).read(["id", "key"]).to_pylist()
         return found
 
+    def count(self, fed: int) -> Count:
+        """Compare the table with so many records of its topic; what is not the newest of a key is lost."""
+        rows = self.rows()
+        if self.job.mode == "upsert":
+            expected = {number % KEYS: number for number in range(fed)}
+            found = {int(row["key"]): int(row["id"]) for row in rows}
+            losses = sum(found.get(key) != number for key, number in expected.items())
+            return Count(fed, len(rows), len(rows) - len(expected.keys() & found.keys()), losses)
+        counts = Counter(int(row["id"]) for row in rows)
+        losses = sum(number not in counts for number in range(fed))
+        return Count(fed, len(rows), len(rows) - (fed - losses), losses)
+
     def problem(self) -> str | None:
         """What is wrong with the table, given all that was fed; None if each input is there once."""
-        rows = self.rows()
-        name = f"{self.job.table_format} {self.job.mode}"
-        if self.job.mode == "upsert":
-            expected = {number % KEYS: number for number in range(self.fed)}
-            found = {int(row["key"]): int(row["id"]) for row in rows}
-            if len(rows) != len(expected) or found != expected:
-                return (
-                    f"{name}: {len(rows)} rows for {len(expected)} keys, newest of each: {found == expected}"
-                )
-            return None
-        counts = Counter(int(row["id"]) for row in rows)
-        twice = [number for number, count in counts.items() if count > 1]
-        missing = [number for number in range(self.fed) if number not in counts]
-        if twice or missing or len(counts) != self.fed:
-            return (
-                f"{name}: of {self.fed} records {len(missing)} are missing (first {missing[:3]}), "
-                f"{len(twice)} are there more than once (first {twice[:3]})"
-            )
-        return None
+        count = self.count(self.fed)
+        return None if count.right else f"{self.job.table_format} {self.job.mode}: {count}"
