@@ -50,7 +50,7 @@ def standalone_cluster(
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        # REST has one port for all clusters of a machine; and no number of dead executors ends an application.
+        # REST has one port for all clusters of a machine; executors may die as often as they are killed.
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false -Dspark.deploy.maxExecutorRetries=-1",
     }
     prepare(environment)
