@@ -15,9 +15,9 @@ SCRATCH_BYTES: Final = 64 * 1024
 SPARE_FROM_BYTES: Final = 64 * 1024
 """Answers below it are no reason to keep memory."""
 
-SPARES_BYTES: Final = KEPT_BYTES
-"""How much memory is kept for large answers. One is on its way, one waits, one is being read and one is with
-the application: with a megabyte of each of four partitions that is about so much."""
+SPARES_BYTES: Final = 2 * KEPT_BYTES
+"""How much memory is kept for large answers. One is on its way, one or two wait, one is being read and one is
+with the application: with the 8 MiB that a reader of columns asks for that is about so much."""
 
 _SIZE_BYTES: Final = 4
 _NO_FRAMES: Final[list[memoryview]] = []

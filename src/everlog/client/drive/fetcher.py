@@ -108,6 +108,10 @@ class Fetcher:
         if found.wake_at is not None:
             self._timer = loop.call_at(found.wake_at, self.kick)
 
+    def expect(self, take_bytes: int) -> None:
+        """Know how much is taken at a time: answers bring half of it, so that the next is on its way."""
+        self._fetching.answer_bytes = take_bytes // 2
+
     def take(self, max_bytes: int) -> list[tuple[PartitionState, Chunk]]:
         """Take over chunks of partitions that are not paused, in turn, at least one and up to `max_bytes`."""
         taken: list[tuple[PartitionState, Chunk]] = []
@@ -116,7 +120,7 @@ class Fetcher:
         ready.sort(key=lambda state: state.turn)
         for state in ready:
             while state.buffered and (not taken or size < max_bytes):
-                chunk = state.unbuffer()
+                chunk = self._fetching.take_chunk(state)
                 size += chunk.size_bytes
                 taken.append((state, chunk))
         if taken:
@@ -180,8 +184,9 @@ class Fetcher:
             self._on_news()
             await asyncio.sleep(pause_s)
         self._busy.discard(node_id)
-        self._on_news()
         self.kick()
+        # After the next request has left: what came is looked at while the broker answers that.
+        asyncio.get_running_loop().call_soon(self._on_news)
 
     def _note(self, error: EverlogError, what: str) -> None:
         self._trouble = error

@@ -143,6 +143,7 @@ class Reading:
 
         Raises what the application must hear of.
         """
+        self.fetcher.expect(take_bytes)
         await self._tend()
         if self.feed.tidy():
             return True
@@ -156,6 +157,7 @@ class Reading:
 
     async def take_chunks(self, deadline: float, max_bytes: int) -> list[Chunk]:
         """Whole chunks as they came; positions move behind them. Empty if none came by the deadline."""
+        self.fetcher.expect(max_bytes)
         await self._tend()
         self.feed.give_back()
         while True:

@@ -223,17 +223,82 @@ def test_a_nearby_replica_is_read_until_it_fails_or_is_too_old() -> None:
     assert [each.node_id for each in world.ask()] == [1]
 
 
+def damaged(batch: bytes) -> bytes:
+    """The batch with another last bit, which only its checksum tells."""
+    return batch[:-1] + bytes([batch[-1] ^ 1])
+
+
 def test_a_damaged_batch_is_told_after_those_before_it() -> None:
     world = World()
-    bad = bytearray(a_batch(1, "b"))
-    bad[-1] ^= 1
     world.answer(world.ask()[0], data(a_batch(0, "a")))
+    world.answer(world.ask()[0], data(damaged(a_batch(1, "b"))))
+    state = world.positions.of(ZERO)
+    assert [world.fetching.take_chunk(state).next_offset for _ in range(2)] == [1, 1]
+    assert "orders-0 at offset 1" in str(world.positions.problem())
+
+
+def test_nothing_behind_a_damaged_batch_is_kept_or_taken_in() -> None:
+    world = World()
+    world.answer(world.ask()[0], data(a_batch(0, "a", "b"), damaged(a_batch(2, "c")), a_batch(3, "d")))
+    world.answer(world.ask()[0], data(a_batch(4, "e")))
+    [under_way] = world.ask()
+    state = world.positions.of(ZERO)
+
+    chunk = world.fetching.take_chunk(state)
+    assert ([batch.base_offset for batch in chunk.batches], chunk.next_offset) == ([0], 2)
+    assert (state.fetch_offset, len(state.buffered), state.buffered_bytes) == (2, 0, 0)
+    world.answer(under_way, data(a_batch(5, "f")))
+    assert not state.buffered, "it was asked for behind what is damaged"
+    assert isinstance(world.positions.problem(), CorruptDataError)
+
+    world.answer(world.ask()[0], data(a_batch(2, "c")))
+    assert world.fetching.take_chunk(state).next_offset == 3, "it is read again, and may be whole then"
+
+
+def test_an_offset_that_only_a_damaged_batch_claims_resets_nothing() -> None:
+    world = World()
+    bad = bytearray(a_batch(0, "a"))
+    bad[23:27] = (10**6).to_bytes(4, "big")
     world.answer(world.ask()[0], data(bytes(bad)))
-    assert world.positions.problem() is None
-    world.positions.of(ZERO).unbuffer()
-    problem = world.positions.problem()
-    assert isinstance(problem, CorruptDataError)
-    assert "orders-0 at offset 1" in str(problem)
+    [fetch] = world.ask()
+    assert offsets(fetch) == {0: 10**6 + 1}
+    world.answer(fetch, data(error=ErrorCode.OFFSET_OUT_OF_RANGE))
+
+    state = world.positions.of(ZERO)
+    assert (state.stage, state.position) == (Stage.READING, 0)
+    assert world.fetching.take_chunk(state).batches == []
+    assert "orders-0 at offset 0" in str(world.positions.problem())
+
+
+def test_what_is_left_out_is_checked_at_once() -> None:
+    marker = bytes(
+        build_marker(ControlType.ABORT, Producer(9, 0), coordinator_epoch=0, timestamp=1, base_offset=1)
+    )
+    aborted = a_batch(0, "x", producer_id=9, transactional=True)
+    for batches in ((damaged(aborted), marker), (aborted, damaged(marker))):
+        world = World(isolation_level="read_committed")
+        told = [AbortedTransaction(producer_id=9, first_offset=0)]
+        world.answer(world.ask()[0], data(*batches, aborted_transactions=told))
+        assert isinstance(world.positions.problem(), CorruptDataError)
+
+
+def test_who_takes_much_at_a_time_asks_for_more_of_few_partitions() -> None:
+    world = World(ZERO, ONE)
+    world.fetching.answer_bytes = 8 << 20
+    [fetch] = world.ask()
+    assert {each.max_bytes for each in fetch.asked.values()} == {4 << 20}
+    world.answer(fetch, data(a_batch(0, "a" * (1 << 20))))
+    [after] = world.ask()
+    assert offsets(after) == {0: 1}, "a partition waits with less than an answer may bring"
+    world.answer(after, data(a_batch(1, "a" * (3 << 20))))
+    assert world.ask() == []
+
+    world.positions.of(ZERO).drop_buffered()
+    world.fetching.answer_bytes = 0
+    assert {entry.partition_max_bytes for entry in world.ask()[0].request.topics[0].partitions} == {1 << 20}
+    few = World(max_partition_fetch_bytes=1000)
+    few.fetching.answer_bytes = 8 << 20
+    assert {each.max_bytes for each in few.ask()[0].asked.values()} == {1000}, "as it was set"
 
 
 def test_checksums_are_not_looked_at_if_told_so() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from everlog.model.errors import CorruptDataError
 from everlog.model.topics import TopicPartition
@@ -9,6 +10,17 @@ from everlog.records.batch import BatchView, whole_batches
 from everlog.records.control import ControlType, control_type
 from everlog.records.reader import Record, read_records
 from everlog.wire.messages.fetch import PartitionData
+
+_WRONG_CHECKSUM = "its checksum does not hold"
+
+
+class Checks(Enum):
+    """Whose checksums are checked when an answer is read."""
+
+    ALL = "all"
+    UNSEEN = "unseen"
+    """Of what is left out; `Chunk.checked` does the rest, when it is taken."""
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +38,8 @@ class Chunk:
     """Of the last batch, seen or not."""
     counted_bytes: int = -1
     """What `size_bytes` is, if somebody has added it up."""
+    is_checked: bool = True
+    """Whether nobody has to look at the checksums any more."""
 
     @property
     def size_bytes(self) -> int:
@@ -49,6 +63,25 @@ class Chunk:
         following = self.batches[stop].base_offset if stop < len(self.batches) else self.next_offset
         return replace(self, batches=batches, next_offset=following, leader_epoch=batches[-1].leader_epoch)
 
+    def checked(self) -> "tuple[Chunk, CorruptDataError | None]":
+        """The batches whose checksums hold, up to the first where one does not; also what is wrong there."""
+        if self.is_checked:
+            return self, None
+        at, epoch = self.start, -1
+        for number, batch in enumerate(self.batches):
+            if not batch.checksum_holds():
+                good = replace(
+                    self,
+                    batches=self.batches[:number],
+                    next_offset=at,
+                    leader_epoch=epoch,
+                    counted_bytes=-1,
+                    is_checked=True,
+                )
+                return good, _damaged(self.place, at, _WRONG_CHECKSUM)
+            at, epoch = batch.next_offset, batch.leader_epoch
+        return replace(self, is_checked=True), None
+
     def rest(self, start: int) -> "Chunk":
         """What of it is left from an offset on."""
         left = [batch for batch in self.batches if batch.next_offset > start]
@@ -62,7 +95,7 @@ def read_chunk(
     *,
     end: int | None = None,
     read_committed: bool = False,
-    check_crcs: bool = True,
+    checks: Checks = Checks.ALL,
 ) -> Chunk | None:
     """The chunk from `start` on; None if no whole batch came. CorruptDataError names partition and offset.
 
@@ -76,10 +109,12 @@ def read_chunk(
         for batch in whole_batches(partition.records or b""):
             if batch.next_offset <= start:
                 continue
-            if check_crcs and not batch.checksum_holds():
-                raise CorruptDataError("its checksum does not hold")
-            last = batch
+            if checks is Checks.ALL or (checks is Checks.UNSEEN and batch.is_control):
+                _check(batch)
             hidden = aborted is not None and aborted.hides(batch)
+            if hidden and checks is Checks.UNSEEN:
+                _check(batch)
+            last = batch
             if end is not None and batch.base_offset >= end:
                 break
             if not hidden and not batch.is_control:
@@ -87,12 +122,29 @@ def read_chunk(
                 size += batch.size
     except CorruptDataError as error:
         at = start if last is None else last.next_offset
-        raise CorruptDataError(f"the batch of {place} at offset {at} is damaged: {error}") from None
+        raise _damaged(place, at, error) from None
     if last is None:
         return None
     return Chunk(
-        place, visible, start, end, partition.high_watermark, last.next_offset, last.leader_epoch, size
+        place,
+        visible,
+        start,
+        end,
+        partition.high_watermark,
+        last.next_offset,
+        last.leader_epoch,
+        size,
+        checks is not Checks.UNSEEN,
     )
+
+
+def _check(batch: BatchView) -> None:
+    if not batch.checksum_holds():
+        raise CorruptDataError(_WRONG_CHECKSUM)
+
+
+def _damaged(place: TopicPartition, offset: int, why: object) -> CorruptDataError:
+    return CorruptDataError(f"the batch of {place} at offset {offset} is damaged: {why}")
 
 
 class Aborted:

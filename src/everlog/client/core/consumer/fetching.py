@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from everlog.client.core.consumer.chunks import read_chunk
+from everlog.client.core.consumer.chunks import Checks, Chunk, read_chunk
 from everlog.client.core.consumer.fetch_sessions import SESSION_ERRORS, Ask, FetchSession
 from everlog.client.core.consumer.positions import NO_REPLICA, PartitionState, Positions, Stage
-from everlog.client.core.consumer.settings import ConsumerSettings
+from everlog.client.core.consumer.settings import PARTITION_FETCH_BYTES, ConsumerSettings
 from everlog.client.core.errors import error_code, refusal
 from everlog.client.core.metadata import Broker, ClusterView
 from everlog.client.core.retry import Verdict, verdict
@@ -57,7 +57,7 @@ class Taken:
 class Fetching:
     """Makes requests of positions, one at a time for each broker, and takes the answers.
 
-    A broker is asked while less than `max_partition_fetch_bytes` of each of its partitions wait to be polled,
+    A broker is asked while less of each of its partitions waits to be polled than an answer may bring of it,
     and less than `prefetch_max_bytes` in all. It is asked for all of its partitions or for none: a long poll
     for the idle ones alone would keep the busy ones waiting.
     """
@@ -65,7 +65,11 @@ class Fetching:
     def __init__(self, positions: Positions, settings: ConsumerSettings) -> None:
         self._positions = positions
         self._settings = settings
-        self._partition_limit = max(1, settings.max_partition_fetch_bytes)
+        # What is seen is checked when it is taken: the next request need not wait for it.
+        self._checks = Checks.UNSEEN if settings.check_crcs else Checks.NONE
+        self.answer_bytes = 0
+        """What an answer may bring where partitions are few and `max_partition_fetch_bytes` is not set: each
+        answer costs as much as some megabytes of it, which matters to who takes many of them at a time."""
         self._retry_s = settings.retry_backoff_ms / 1000
         self._sessions: dict[int, FetchSession] = {}
         self._names: dict[Uuid, str] = {}
@@ -75,7 +79,6 @@ class Fetching:
         """The requests to send now to brokers that are not `busy` with one."""
         found = Round()
         by_node: dict[int, list[PartitionState]] = {}
-        full: set[int] = set()
         buffered = 0
         for state in self._positions:
             if state.stage is Stage.CHECK:
@@ -91,12 +94,11 @@ class Fetching:
                 found.leaderless.add(state.place.topic)
             elif node not in busy:
                 by_node.setdefault(node, []).append(state)
-                if state.buffered_bytes >= self._partition_limit:
-                    full.add(node)
         if buffered < self._settings.prefetch_max_bytes:
             for node, states in by_node.items():
-                if node not in full:
-                    found.requests.append(self._request(node, states))
+                limit = self._partition_bytes(len(states))
+                if all(state.buffered_bytes < max(1, limit) for state in states):
+                    found.requests.append(self._request(node, states, limit))
         return found
 
     def take(self, fetch: ConsumerFetch, response: FetchResponse, view: ClusterView, now: float) -> Taken:
@@ -119,6 +121,16 @@ class Fetching:
                 if ask is not None and state is not None and state.wants(ask):
                     self._take_partition(fetch.node_id, state, partition, taken, now)
         return taken
+
+    def take_chunk(self, state: PartitionState) -> Chunk:
+        """Take the next chunk of a partition that has one, as far as its checksums hold.
+
+        Behind a batch that is damaged nothing is kept; it is the partition's problem then.
+        """
+        chunk, damage = state.unbuffer().checked()
+        if damage is not None:
+            state.cut_back(chunk.next_offset, chunk.leader_epoch, damage)
+        return chunk
 
     def failed(self, node_id: int) -> None:
         """Take in that a request was not answered."""
@@ -144,7 +156,14 @@ class Fetching:
         leader = view.leader_of(state.place)
         return None if leader is None else leader.node_id
 
-    def _request(self, node: int, states: list[PartitionState]) -> ConsumerFetch:
+    def _partition_bytes(self, partitions: int) -> int:
+        """What a request may ask for of each of so many partitions."""
+        limit = self._settings.max_partition_fetch_bytes
+        if limit != PARTITION_FETCH_BYTES:
+            return limit
+        return max(limit, self.answer_bytes // partitions)
+
+    def _request(self, node: int, states: list[PartitionState], max_bytes: int) -> ConsumerFetch:
         session = self._sessions.get(node)
         if session is None:
             session = self._sessions[node] = FetchSession()
@@ -159,7 +178,6 @@ class Fetching:
             isolation_level=1 if settings.read_committed else 0,
             rack_id=settings.client_rack,
         )
-        max_bytes = settings.max_partition_fetch_bytes
         wanted = {state.place: state.to_ask(max_bytes) for state in states}
         has_ids = session.begin(wanted, request)
         return ConsumerFetch(node, request, wanted, None if has_ids else FIRST_VERSION_BY_ID - 1)
@@ -182,7 +200,7 @@ class Fetching:
                 partition,
                 state.fetch_offset,
                 read_committed=self._settings.read_committed,
-                check_crcs=self._settings.check_crcs,
+                checks=self._checks,
             )
         except CorruptDataError as error:
             state.problem = error

@@ -111,6 +111,7 @@ class PartitionState:
             or ask.version != self.version
             or ask.leader_epoch != self.leader_epoch
             or ask.topic_id != self.topic_id
+            or ask.max_bytes != max_bytes
         ):
             ask = Ask(self.topic_id, self.fetch_offset, self.leader_epoch, max_bytes, self.version)
             self.ask = ask
@@ -164,6 +165,16 @@ class PartitionState:
         """Take the rest of a chunk back, to be given away first."""
         self.buffered.appendleft(chunk)
         self.buffered_bytes += chunk.size_bytes
+
+    def cut_back(self, offset: int, epoch: int, problem: EverlogError) -> None:
+        """Forget what was fetched from an offset on; `epoch` is that of the batch before it, -1 if not known.
+
+        What is under way from elsewhere is of no use any more.
+        """
+        self.drop_buffered()
+        self.fetch_offset = offset
+        self.fetch_epoch = epoch if epoch >= 0 else self.position_epoch
+        self.problem = problem
 
     def handed_out(self, position: int, epoch: int) -> None:
         """The application has all records before `position`."""

@@ -23,6 +23,8 @@ from everlog.model.errors import ConfigError
 EARLIEST, LATEST, NONE, BY_DURATION = "earliest", "latest", "none", "by_duration"
 READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
 CLASSIC, CONSUMER = "classic", "consumer"
+PARTITION_FETCH_BYTES = 1024 * 1024
+"""As Kafka has it, where nothing else is set."""
 
 Deserializer = Callable[[bytes], Any]
 """Makes of the bytes of a key or a value what an application sees. Null stays None, it is not asked about."""
@@ -137,7 +139,9 @@ class ConsumerSettings(ConnectionSettings):
     )
     fetch_min_bytes: int = setting(1, whole(0), "a fetch waits until there is so much, or too long")
     fetch_max_bytes: int = setting(50 * 1024 * 1024, whole(0), "most bytes of one fetch, if records fit")
-    max_partition_fetch_bytes: int = setting(1024 * 1024, whole(0), "most bytes of one partition in a fetch")
+    max_partition_fetch_bytes: int = setting(
+        PARTITION_FETCH_BYTES, whole(0), "most bytes of one partition in a fetch; columns ask for more"
+    )
     fetch_max_wait_ms: int = setting(500, whole(0), "how long a fetch waits for fetch_min_bytes")
     prefetch_max_bytes: int = setting(
         64 * 1024 * 1024, whole(1), "fetching goes on while less than this waits to be polled"
