@@ -22,6 +22,12 @@ _NULL = b"\x00"
 
 def produce_frame(topic: str, partition: int, batch: bytes, acks: int = -1) -> bytes:
     """A Produce request of one batch for one partition."""
+    before, behind = around_batch(topic, partition, len(batch), acks)
+    return before + batch + behind
+
+
+def around_batch(topic: str, partition: int, batch_bytes: int, acks: int = -1) -> tuple[bytes, bytes]:
+    """What a Produce request has before its batch and behind it."""
     body = [
         _NULL,  # transactional id
         _INT16.pack(acks),
@@ -30,11 +36,10 @@ def produce_frame(topic: str, partition: int, batch: bytes, acks: int = -1) -> b
         _compact(topic.encode()),
         _ONE,
         _INT32.pack(partition),
-        _uvarint(len(batch) + 1),
-        batch,
-        _NO_TAGS * 3,
+        _uvarint(batch_bytes + 1),
     ]
-    return _frame(PRODUCE, 11, b"".join(body))
+    behind = _NO_TAGS * 3
+    return _frame(PRODUCE, 11, b"".join(body), batch_bytes + len(behind)), behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +173,10 @@ def int64_at(data: memoryview, position: int) -> int:
     return int(_INT64.unpack_from(data, position)[0])
 
 
-def _frame(api: int, version: int, body: bytes) -> bytes:
+def _frame(api: int, version: int, body: bytes, bytes_to_come: int = 0) -> bytes:
     # One correlation id serves for all: answers come in order, and the same bytes can be sent again.
     header = _REQUEST.pack(api, version, 1, len(CLIENT_ID)) + CLIENT_ID + _NO_TAGS
-    return _INT32.pack(len(header) + len(body)) + header + body
+    return _INT32.pack(len(header) + len(body) + bytes_to_come) + header + body
 
 
 def _compact(data: bytes) -> bytes:

@@ -5,26 +5,30 @@ import socket
 import time
 
 from bench.loader.batches import batch_of, batch_of_size
-from bench.loader.frames import ProduceAnswer, frame_size, int16_at, produce_frame
+from bench.loader.frames import ProduceAnswer, around_batch, frame_size, int16_at
 from bench.loader.jobs import Outcome, ProduceJob
 
 _ACK_BUFFER_BYTES = 1 << 16
 
 
 class _Ring:
-    """Frames for the partitions in turn, back to back and long enough to send several with one call."""
+    """Frames for the partitions in turn, as pieces for the kernel to gather.
 
-    def __init__(self, job: ProduceJob, turn: int) -> None:
-        batch = batch_of_size(job.batch_bytes)[0] if job.batch_bytes else batch_of(1)
-        self.batch_bytes = len(batch)
-        partitions = [
-            job.first_partition + (turn + index) % job.partitions for index in range(job.partitions)
-        ]
-        one_round = [produce_frame(job.topic, partition, batch) for partition in partitions]
-        self.frame_bytes = len(one_round[0])
-        self.frames = len(one_round)
-        rounds = 1 + -(-job.depth // self.frames)
-        self.data = memoryview(b"".join(one_round * rounds))
+    All have one batch in common. A producer sends what it has just made, which is in the processor's cache; a
+    copy for each partition would not be, and the memory's speed would be measured instead of the broker's.
+    """
+
+    def __init__(self, job: ProduceJob, batch: bytes, turn: int) -> None:
+        self._frames: list[list[memoryview]] = []
+        for index in range(job.partitions):
+            partition = job.first_partition + (turn + index) % job.partitions
+            before, behind = around_batch(job.topic, partition, len(batch))
+            self._frames.append([memoryview(before), memoryview(batch), memoryview(behind)])
+
+    def pieces(self, first: int, count: int) -> list[memoryview]:
+        """The pieces of `count` frames from the one with number `first` on."""
+        frames = self._frames
+        return [piece for at in range(first, first + count) for piece in frames[at % len(frames)]]
 
 
 class _Connection:
@@ -36,7 +40,7 @@ class _Connection:
         self.socket.setblocking(False)
         self.acked = 0
         self.sent = 0
-        self.unsent = memoryview(b"")
+        self.unsent: list[memoryview] = []
         self._ring = ring
         self._acks = memoryview(bytearray(_ACK_BUFFER_BYTES // ack_bytes * ack_bytes))
         self._held = 0
@@ -45,18 +49,25 @@ class _Connection:
 
     def send(self, frames: int) -> None:
         """Send the next `frames` frames; what the socket does not take stays in `unsent`."""
-        ring = self._ring
-        start = self.sent % ring.frames * ring.frame_bytes
+        self.unsent = self._ring.pieces(self.sent, frames)
         self.sent += frames
-        self.unsent = ring.data[start : start + frames * ring.frame_bytes]
         self.push()
 
     def push(self) -> None:
         """Send what is unsent as far as the socket takes it."""
         try:
-            self.unsent = self.unsent[self.socket.send(self.unsent) :]
+            sent = self.socket.sendmsg(self.unsent)
         except BlockingIOError:
-            pass
+            return
+        whole = 0
+        for piece in self.unsent:
+            if sent < len(piece):
+                break
+            sent -= len(piece)
+            whole += 1
+        self.unsent = self.unsent[whole:]
+        if sent:
+            self.unsent[0] = self.unsent[0][sent:]
 
     def receive(self) -> None:
         """Take in acknowledgements and check each for its error code."""
@@ -78,12 +89,13 @@ class ProduceLoad:
 
     def __init__(self, job: ProduceJob) -> None:
         self._job = job
-        rings = [_Ring(job, turn) for turn in range(min(job.connections, job.partitions))]
+        batch = batch_of_size(job.batch_bytes)[0] if job.batch_bytes else batch_of(1)
+        rings = [_Ring(job, batch, turn) for turn in range(min(job.connections, job.partitions))]
         ack_bytes = _ack_bytes(job)
         self._connections = [
             _Connection(job, rings[index % len(rings)], ack_bytes) for index in range(job.connections)
         ]
-        self._batch_bytes = rings[0].batch_bytes
+        self._batch_bytes = len(batch)
 
     def run(self) -> Outcome:
         """Send until the job's end and return `requests`, `bytes` (of batches) and `seconds`."""
