@@ -25,6 +25,7 @@ setup(
         kernel(
             "everlog.records",
             "_columns.c",
+            "columns_checksum.c",
             "columns_decode.c",
             "columns_encode.c",
             "columns_route.c",

@@ -1,8 +1,8 @@
 /* The compiled twins of columns_plain.py: record batches to columns in Arrow's layout, and back. Plain C against
  * the limited API of Python 3.11, so that one binary serves every later Python.
  *
- * This file has the module and the way in for columns; the work is done in columns_decode.c,
- * columns_encode.c and columns_route.c.
+ * This file has the module and the way in for columns; the work is done in columns_checksum.c,
+ * columns_decode.c, columns_encode.c and columns_route.c.
  */
 
 #include "columns.h"
@@ -113,6 +113,8 @@ static PyMethodDef methods[] = {
     {"encode_rows", (PyCFunction)(void (*)(void))everlog_encode_rows, METH_FASTCALL,
      "encode_rows(rows, key, value, headers, timestamps, now, order, first, stop, max_bytes, room)"
      " -> (section, next, base_timestamp, max_timestamp)"},
+    {"join_checksums", (PyCFunction)(void (*)(void))everlog_join_checksums, METH_FASTCALL,
+     "join_checksums(first, second, second_bytes) -> the checksum of both pieces, one behind the other"},
     {"route_rows", (PyCFunction)(void (*)(void))everlog_route_rows, METH_FASTCALL,
      "route_rows(rows, key, given, partition_count, keyless, run_rows, run_at) -> (order, starts, run_at)"},
     {NULL, NULL, 0, NULL},

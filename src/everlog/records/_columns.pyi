@@ -45,6 +45,9 @@ def encode_rows(
 ) -> tuple[bytearray, int, int, int]:
     """Return the fields of EncodedRows."""
 
+def join_checksums(first: int, second: int, second_bytes: int, /) -> int:
+    """Return the checksum of two pieces of data, one behind the other."""
+
 def route_rows(
     rows: int,
     key: BinarySource | None,

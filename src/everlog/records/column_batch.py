@@ -1,9 +1,11 @@
 """A batch whose records were encoded from columns: what goes on as `BatchBuffer` does, without the copies."""
 
 from everlog.records import sealing
-from everlog.records.batch import HEADER_BYTES
+from everlog.records.batch import CRC_START, HEADER_BYTES
 from everlog.records.column_buffers import EncodedRows
+from everlog.records.columns import join_checksums
 from everlog.records.compression import Codec, compress
+from everlog.records.crc import crc32c
 from everlog.records.rows import BatchBuffer
 
 
@@ -23,12 +25,20 @@ class ColumnBatch:
         """Bytes of the batch before compression, its header included."""
         self._raw = rows.section
         self._is_sealed = False
-        self._packed: tuple[Codec, int | None, bytes] | None = None
+        self._packed: tuple[Codec, int | None, bytes | None, int] | None = None
+        """Codec and level, what they made of the records, unless nothing, and the checksum of that."""
 
     def pack(self, codec: Codec, level: int | None) -> None:
-        """Compress the records ahead of `seal`, on a thread that has the time."""
-        if codec != Codec.NONE:
-            self._packed = codec, level, compress(codec, memoryview(self._raw)[HEADER_BYTES:], level)
+        """Compress the records and sum them up ahead of `seal`.
+
+        Right after they were encoded they are close at hand still, and the network's thread has enough to do.
+        """
+        records = memoryview(self._raw)[HEADER_BYTES:]
+        if codec == Codec.NONE:
+            self._packed = codec, level, None, crc32c(records)
+        else:
+            packed = compress(codec, records, level)
+            self._packed = codec, level, packed, crc32c(packed)
 
     def seal(
         self,
@@ -41,17 +51,18 @@ class ColumnBatch:
         transactional: bool = False,
     ) -> bytearray:
         """Return the batch with header and checksum; it may be made again with other ids."""
-        if codec == Codec.NONE:
+        if self._packed is None or self._packed[:2] != (codec, level):
+            self.pack(codec, level)
+        assert self._packed is not None
+        _, _, packed, checksum = self._packed
+        if packed is None:
             # The first time it is the bytes themselves; they may be on their way when it is made again.
             batch = bytearray(self._raw) if self._is_sealed else self._raw
             self._is_sealed = True
         else:
-            if self._packed is None or self._packed[:2] != (codec, level):
-                self.pack(codec, level)
-            assert self._packed is not None
             batch = bytearray(HEADER_BYTES)
-            batch += self._packed[2]
-        sealing.put_header(
+            batch += packed
+        sealing.put_fields(
             batch,
             self,
             codec,
@@ -60,6 +71,8 @@ class ColumnBatch:
             base_sequence=base_sequence,
             transactional=transactional,
         )
+        header = crc32c(batch[CRC_START:HEADER_BYTES])
+        sealing.put_checksum(batch, join_checksums(header, checksum, len(batch) - HEADER_BYTES))
         return batch
 
     def split(self) -> tuple[BatchBuffer, BatchBuffer]:

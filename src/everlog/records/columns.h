@@ -78,6 +78,7 @@ static inline int field_at(const binary_source *source, int64_t row, const uint8
 }
 
 PyObject *everlog_decode_columns(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *everlog_join_checksums(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *everlog_encode_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *everlog_route_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 

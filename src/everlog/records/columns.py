@@ -95,6 +95,13 @@ def encode_rows(
     return EncodedRows(*_kernel.encode_rows(*source, order, first, stop, max_bytes, room))
 
 
+def join_checksums(first: int, second: int, second_bytes: int) -> int:
+    """Return the CRC-32C of two pieces, one behind the other, of their own and the second one's length."""
+    if _kernel is None:
+        return columns_plain.join_checksums(first, second, second_bytes)
+    return _kernel.join_checksums(first, second, second_bytes)
+
+
 def route_rows(
     rows: int,
     key: BinarySource | None,

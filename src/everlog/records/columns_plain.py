@@ -270,3 +270,31 @@ def route_rows(
         order += bytes(chosen)
         ends.append(len(order) // 4)
     return Routed(order, tuple(ends), run_at)
+
+
+_POLYNOMIAL = 0x82F63B78
+"""CRC-32C's, its highest power in the lowest bit as in the checksum itself."""
+_ONE = 1 << 31
+
+
+def join_checksums(first: int, second: int, second_bytes: int) -> int:
+    """As `columns.join_checksums`: the first one, followed by that many bytes of zero, and the second."""
+    power = _ONE >> 8  # x to the eighth: one byte
+    while second_bytes:
+        if second_bytes & 1:
+            first = _multiplied(power, first)
+        power = _multiplied(power, power)
+        second_bytes >>= 1
+    return first ^ second
+
+
+def _multiplied(one: int, other: int) -> int:
+    """The product of two polynomials, modulo CRC-32C's."""
+    product = 0
+    bit = _ONE
+    while bit:
+        if one & bit:
+            product ^= other
+        other = other >> 1 ^ (_POLYNOMIAL if other & 1 else 0)
+        bit >>= 1
+    return product

@@ -107,6 +107,30 @@ def put_header(
     transactional: bool,
 ) -> None:
     """Fill in the header, for which there is room, and the checksum."""
+    put_fields(
+        batch,
+        records,
+        codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+    )
+    with memoryview(batch) as view:
+        put_checksum(batch, crc32c(view[CRC_START:]))
+
+
+def put_fields(
+    batch: bytearray,
+    records: Counted,
+    codec: Codec,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool,
+) -> None:
+    """Fill in the header but for the checksum."""
     count = records.count
     HEADER.pack_into(
         batch,
@@ -125,8 +149,11 @@ def put_header(
         base_sequence,
         count,
     )
-    with memoryview(batch) as view:
-        batch[_CRC_AT:CRC_START] = crc32c(view[CRC_START:]).to_bytes(4, "big")
+
+
+def put_checksum(batch: bytearray, checksum: int) -> None:
+    """Fill in the checksum."""
+    batch[_CRC_AT:CRC_START] = checksum.to_bytes(4, "big")
 
 
 def split(records: Buffered) -> tuple[Buffered, Buffered]:

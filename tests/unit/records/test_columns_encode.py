@@ -23,6 +23,7 @@ from everlog.records.column_buffers import (
     RowSource,
 )
 from everlog.records.columns import columns_are_compiled
+from everlog.records.crc import crc32c
 from everlog.records.murmur2 import partition_of_key
 from tests.unit.records.sections import NOON
 
@@ -292,3 +293,14 @@ def test_runs_of_rows_without_keys_are_where_the_rows_go(
 def test_a_partition_that_does_not_exist_is_refused_by_row(twin: ModuleType, partition: int) -> None:
     with pytest.raises(ValueError, match=f"row 1: partition {partition}, expected 0 to 2"):
         twin.route_rows(2, None, numbers([0, partition], "i"), 3, Keyless((0,), 1))
+
+
+@both_twins
+@given(st.binary(max_size=100), st.binary(max_size=100), st.integers(0, 3_000_000))
+@settings(max_examples=20, deadline=None)
+def test_checksums_of_two_pieces_are_joined_to_that_of_both(
+    twin: ModuleType, first: bytes, second: bytes, more: int
+) -> None:
+    second += bytes(more)
+    joined = twin.join_checksums(crc32c(first), crc32c(second), len(second))
+    assert joined == crc32c(first + second)
