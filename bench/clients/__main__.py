@@ -194,7 +194,7 @@ class Course:
     def _sample(self, broker: Broker, work: Work, job: Job, repeat: int, results: Results) -> None:
         wait_quiet(broker.pids, QUIET_CORES, self._quiet_timeout_s)
         foreign = ForeignCpu(broker.pids)
-        began = time.perf_counter()
+        broker_began_s, began = broker.cpu_s(), time.perf_counter()
         try:
             outcome = child.run(job)
         except (RuntimeError, OSError, ValueError) as failure:
@@ -214,12 +214,13 @@ class Course:
             float(f"{outcome.per_s:.5g}"),
             float(f"{outcome.cpu_s_per_million:.5g}"),
             float(f"{cores:.3g}"),
+            float(f"{(broker.cpu_s() - broker_began_s) / outcome.records * 1e6:.5g}"),
         )
         results.samples.append(sample)
         _say(
             f"{broker.kind.name:8} {job.size:5} B  {job.program:28} {repeat + 1}/{self._repeats} "
             f"{sample.records_per_s:>12,.0f} records/s {sample.cpu_s_per_million:8.3f} CPU s/million"
-            f"  (foreign {cores:.2f} cores)"
+            f" and {sample.broker_cpu_s_per_million:.3f} of the broker  (foreign {cores:.2f} cores)"
         )
 
 

@@ -37,6 +37,8 @@ class Work:
     """"send" or "read"."""
     programs: tuple[Program, ...]
     goals: tuple[Goal, ...]
+    bound: str
+    """The program that no client can beat, as it has nothing to do with the bytes."""
 
 
 _SENDERS = (
@@ -71,6 +73,7 @@ WORKS = (
             Goal("everlog send", "kafka-python send", 5.0, 5.0),
             Goal("everlog send_arrow", "confluent produce, callback", 5.0, 10.0),
         ),
+        "bare socket, send",
     ),
     Work(
         "read",
@@ -83,6 +86,7 @@ WORKS = (
             Goal("everlog poll_arrow", "confluent consume(500)", 5.0, 10.0),
             Goal("everlog poll_arrow, views", "confluent consume(500)", 5.0, 10.0),
         ),
+        "bare socket, fetch",
     ),
 )
 

@@ -5,6 +5,9 @@ from bench.clients.samples import Results
 from bench.machine import QUIET_CORES
 from bench.samples import Spread
 
+_COLUMNS_WANT = 10.0
+"""Goals as high as this are those of columns."""
+
 
 def text_tables(results: Results) -> str:
     """The report for a terminal."""
@@ -16,16 +19,19 @@ def text_tables(results: Results) -> str:
         f"command: {results.command}",
         *_noise(results),
         "",
-        f"{'':10}{'':8}{'':30}{'records/s':>13}{'least .. most':>26}{'CPU s / million':>18}{'quiet':>8}",
+        f"{'':10}{'':8}{'':30}{'records/s':>13}{'least .. most':>26}{'CPU s / million':>18}{'the broker':>12}"
+        f"{'quiet':>8}",
     ]
     for broker, work, size, program in _rows(results):
         samples = results.of(broker, work, size, program)
         rate = Spread.of([sample.records_per_s for sample in samples])
         cpu = Spread.of([sample.cpu_s_per_million for sample in samples])
+        theirs = Spread.of([sample.broker_cpu_s_per_million for sample in samples])
         span = f"{rate.least:,.0f} .. {rate.most:,.0f}"
         quiet = f"{sum(sample.quiet for sample in samples)}/{len(samples)}"
         lines.append(
-            f"{broker:10}{_size(size):8}{program:30}{rate.median:>13,.0f}{span:>26}{cpu.median:>18.3f}{quiet:>8}"
+            f"{broker:10}{_size(size):8}{program:30}{rate.median:>13,.0f}{span:>26}{cpu.median:>18.3f}"
+            f"{theirs.median:>12.3f}{quiet:>8}"
         )
     lines += [
         "",
@@ -41,7 +47,27 @@ def text_tables(results: Results) -> str:
             f"{broker:10}{_size(size):8}{words:58}{ratio.median:>8.2f}x{span:>20}{goal.floor:>7g}x"
             f"{goal.want:>6g}x{by_cpu:>9} {_verdict(goal, ratio)}"
         )
+    if bounds := _bounds(results):
+        lines += ["", "what no client can beat: bare sockets, which do nothing with the bytes", *bounds]
     return "\n".join([*lines, *(f"failed: {failure}" for failure in results.failures)])
+
+
+def _bounds(results: Results) -> list[str]:
+    """For each goal of columns: how far a bare socket is from the other client, and ours from it."""
+    lines: list[str] = []
+    bounds = {work.name: work.bound for work in WORKS}
+    for broker, work, size, goal, _ in goals(results):
+        bound = bounds[work]
+        most = results.ratio(broker, work, size, bound, goal.against)
+        share = results.ratio(broker, work, size, goal.program, bound)
+        cpu = results.cpu_ratio(broker, work, size, bound, goal.against)
+        if goal.want < _COLUMNS_WANT or most is None or share is None or cpu is None:
+            continue
+        lines.append(
+            f"{broker:10}{_size(size):8}{bound} is {most.median:.2f}x {goal.against}, {cpu.median:.2f}x by CPU;"
+            f" {goal.program} has {share.median:.0%} of its rate"
+        )
+    return lines
 
 
 def goals(results: Results) -> list[tuple[str, str, int, Goal, Spread]]:

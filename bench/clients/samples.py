@@ -23,6 +23,8 @@ class Sample:
     cpu_s_per_million: float
     """CPU seconds of the client's process."""
     foreign_cores: float
+    broker_cpu_s_per_million: float = 0.0
+    """CPU seconds of the broker meanwhile; 0 where nobody looked."""
 
     @property
     def quiet(self) -> bool:

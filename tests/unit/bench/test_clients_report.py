@@ -59,6 +59,18 @@ def test_a_ratio_below_the_floor_is_told() -> None:
     assert "as wanted" in report.text_tables(results([150], [100]))
 
 
+def test_columns_are_told_beside_what_no_client_can_beat() -> None:
+    found = results([150], [100])
+    assert "no client" not in report.text_tables(found), "a goal of records one by one"
+    found.samples[0] = replace(found.samples[0], program="everlog send_arrow", records_per_s=300)
+    bare = replace(found.samples[0], program="bare socket, send", records_per_s=400, cpu_s_per_million=0.5)
+    found.samples.append(bare)
+
+    text = report.text_tables(found)
+    assert "bare socket, send is 4.00x confluent produce, callback, 3.00x by CPU" in text
+    assert "everlog send_arrow has 75% of its rate" in text
+
+
 def test_samples_of_a_busy_machine_are_marked() -> None:
     assert "PROVISIONAL" not in report.text_tables(results([150], [100]))
     assert "PROVISIONAL: 2 of 2 samples" in report.text_tables(results([150], [100], foreign_cores=0.5))
@@ -76,3 +88,4 @@ def test_every_program_that_is_named_exists() -> None:
         programs = {program.name for program in work.programs}
         assert programs == set(SENDERS if work.kind == "send" else READERS)
         assert {goal.program for goal in work.goals} | {goal.against for goal in work.goals} <= programs
+        assert work.bound in programs
