@@ -64,8 +64,8 @@ def _bounds(results: Results) -> list[str]:
         if goal.want < _COLUMNS_WANT or most is None or share is None or cpu is None:
             continue
         lines.append(
-            f"{broker:10}{_size(size):8}{bound} is {most.median:.2f}x {goal.against}, {cpu.median:.2f}x by CPU;"
-            f" {goal.program} has {share.median:.0%} of its rate"
+            f"{broker:10}{_size(size):8}{bound} is {most.median:.2f}x {goal.against}, "
+            f"{cpu.median:.2f}x by CPU; {goal.program} has {share.median:.0%} of its rate"
         )
     return lines
 
