@@ -20,6 +20,7 @@ from everlog.spark.sink.options import Guarantee, SinkOptions
 from everlog.spark.sink.producers import BatchPlace
 from everlog.spark.sink.routing import columns_to_write
 from everlog.spark.sink.task import TaskOutcome, write_rows
+from everlog.spark.worker_memory import settle_memory
 
 _BATCH, _QUERY, _RUN = "streaming.sql.batchId", "sql.streaming.queryId", "spark.jobGroup.id"
 
@@ -33,6 +34,7 @@ class TaskDone(WriterCommitMessage):
 
 def stream_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> "StreamWriter":
     """The writer of a streaming query. In complete mode each batch appends all of its rows, as with Kafka."""
+    settle_memory()
     with told_in_one_line():
         return StreamWriter(SinkOptions.read(options), schema)
 
@@ -54,6 +56,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[Any]) -> TaskDone:
         """Write the rows of one task, on an executor."""
+        settle_memory()
         with told_in_one_line():
             place = _stream_place(self._options)
             return TaskDone(write_rows(self._options, place, self._columns, iterator))
@@ -80,6 +83,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[Any]) -> TaskDone:
         """Write the rows of one task, on an executor."""
+        settle_memory()
         with told_in_one_line():
             return TaskDone(write_rows(self._options, self._place, self._columns, iterator))
 
