@@ -9,6 +9,7 @@ from typing import Any
 from everlog.client.core.admin.settings import AdminSettings
 from everlog.client.core.producer.settings import ProducerSettings
 from everlog.model.errors import ConfigError
+from everlog.model.topics import topic_name_problem
 from everlog.spark.source.client_settings import client_options, for_settings
 from everlog.values import FORMATS, SETTINGS, BadSetting, portable
 
@@ -80,7 +81,7 @@ class SinkOptions:
         return cls(
             bootstrap_servers=producer.pop("bootstrap_servers"),
             producer=tuple(sorted(producer.items())),
-            topic=_filled("topic", given.get("topic")),
+            topic=_topic(given.get("topic")),
             guarantee=guarantee,
             headers=_flag("includeHeaders", given, default=True),
             timestamp=_flag("includeTimestamp", given, default=False),
@@ -149,6 +150,13 @@ def _value_settings(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         return tuple(sorted(portable(given.get("valueformat", "").lower(), chosen).items()))
     except BadSetting as error:
         raise ConfigError(f"option valueFormat={given['valueformat']}: {error}") from None
+
+
+def _topic(given: str | None) -> str | None:
+    name = _filled("topic", given)
+    if name is not None and (problem := topic_name_problem(name)) is not None:
+        raise ConfigError(f"option topic={name!r}: {problem}")
+    return name
 
 
 def _filled(name: str, value: str | None) -> str | None:

@@ -4,7 +4,9 @@ Spark parses DDL in Java, and the processes in which it asks for a schema have n
 put together as text here; only the names of its columns are looked at.
 """
 
+import difflib
 import json
+import re
 from collections.abc import Sequence
 
 from everlog.model.errors import ConfigError
@@ -36,6 +38,14 @@ ONE_COLUMN = {
 }
 """Value formats whose values are one thing: they need no schema, the column is `value`."""
 
+_FIELD = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<plain>[^\s:`]+))\s*:?\s*(?P<kind>\w*)")
+_TYPES = frozenset((
+    "boolean", "tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long", "float",
+    "real", "double", "decimal", "dec", "numeric", "string", "char", "character", "varchar", "binary",
+    "date", "time", "timestamp", "timestamp_ntz", "timestamp_ltz", "interval", "void", "variant",
+    "geometry", "geography", "array", "map", "struct",
+))  # fmt: skip
+
 CORRUPT_RECORD = "_corrupt_record"
 CORRUPT_REASON = "_corrupt_reason"
 CORRUPT = {CORRUPT_RECORD: "BINARY", CORRUPT_REASON: "STRING"}
@@ -48,11 +58,11 @@ def read_schema(options: SourceOptions) -> str:
     if options.value is None:
         return ", ".join(f"`{name}` {TYPES[name]}" for name in chosen)
     fields = _value_ddl(options.value)
+    names = ddl_names(fields)
     if options.value.as_struct:
         struct = f"STRUCT<{fields}>"
         columns = [f"`{name}` {struct if name == 'value' else TYPES[name]}" for name in chosen]
     else:
-        names = ddl_names(fields)
         taken = {name.lower() for name in (*chosen, *CORRUPT)} - {"value"}
         clash = next((name for name in names if name.lower() in taken), None)
         if clash is not None:
@@ -67,18 +77,22 @@ def read_schema(options: SourceOptions) -> str:
 
 
 def ddl_names(ddl: str) -> list[str]:
-    """The names of the columns that DDL declares; what lies within brackets and quotes is not looked at."""
-    parts = _split(ddl)
+    """The names of the columns that DDL declares; ConfigError names one whose type is none of Spark's.
+
+    What lies within brackets is left to Spark, whose parser would tell of a wrong type at some other place.
+    """
     names: list[str] = []
-    for part in parts:
-        text = part.strip()
-        if not text:
+    for part in _split(ddl):
+        found = _FIELD.match(part)
+        if found is None:
             raise ConfigError(f"option valueSchema={ddl!r}: expected DDL such as 'id BIGINT, name STRING'")
-        if text.startswith("`"):
-            end = text.find("`", 1)
-            names.append(text[1:end] if end > 0 else text[1:])
-        else:
-            names.append(text.split()[0].split(":")[0])
+        name, kind = found["quoted"] or found["plain"], found["kind"]
+        if kind.lower() not in _TYPES:
+            near = difflib.get_close_matches(kind.lower(), sorted(_TYPES), n=1)
+            meant = f"did you mean {near[0].upper()}?" if near else "expected one such as BIGINT or STRING"
+            said = f"is of type {kind!r}, which Spark has not" if kind else "has no type"
+            raise ConfigError(f"option valueSchema: field {name!r} {said}: {meant}")
+        names.append(name)
     return names
 
 

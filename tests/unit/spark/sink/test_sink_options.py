@@ -47,6 +47,7 @@ def test_options_of_the_client_are_passed_on_with_their_types() -> None:
         ({"topic": " "}, "option topic=' ': expected a name"),
         ({"includeHeaders": "yes"}, "option includeHeaders='yes': expected true or false"),
         ({"deliveryGuarante": "x"}, "unknown option deliveryGuarante: did you mean deliveryGuarantee?"),
+        ({"topic": "no such topic"}, "option topic='no such topic': "),
         ({"bootstrap.servers": "x"}, "did you mean kafka.bootstrap.servers?"),
         (
             {"valueFormat": "protobuf", "protobufDescriptors": "/no/such", "protobufMessage": "m"},

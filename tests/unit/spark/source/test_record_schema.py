@@ -1,5 +1,7 @@
 """The schema of a read, as the text that Spark parses."""
 
+import re
+
 import pytest
 
 from everlog.model.errors import ConfigError
@@ -81,3 +83,17 @@ def test_names_are_found_within_ddl() -> None:
     ]
     with pytest.raises(ConfigError, match="expected DDL such as"):
         ddl_names("a INT,")
+
+
+@pytest.mark.parametrize("columns", ["spread", "struct"])
+@pytest.mark.parametrize(
+    ("ddl", "says"),
+    [
+        ("a INT, id BIGINTT", "field 'id' is of type 'BIGINTT', which Spark has not: did you mean BIGINT?"),
+        ("`my id`: text", "field 'my id' is of type 'text', which Spark has not: "),
+        ("id", "field 'id' has no type: expected one such as BIGINT or STRING"),
+    ],
+)
+def test_a_type_that_is_none_is_named(ddl: str, says: str, columns: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        schema(valueFormat="json", valueSchema=ddl, valueColumns=columns)
