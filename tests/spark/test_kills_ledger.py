@@ -1,9 +1,22 @@
 """What the long run of kills keeps: each verdict, where to go on, and that every step has its turn."""
 
+from itertools import groupby
 from pathlib import Path
 
 from tests.spark.kills.ledger import Entry, Ledger, Progress, summary
-from tests.spark.kills.plan import COMMIT_STEPS, SOMETIME, TABLES, TASK_STEPS, plan, rounds, steps_of
+from tests.spark.kills.plan import (
+    CLUSTER,
+    COMMIT_STEPS,
+    HERE,
+    SOMETIME,
+    TABLES,
+    TASK_STEPS,
+    Kill,
+    cheap_first,
+    plan,
+    rounds,
+    steps_of,
+)
 
 
 def an_entry(number: int, *, losses: int = 0, duplicates: int = 0, sink: str = "topic") -> Entry:
@@ -14,16 +27,17 @@ def an_entry(number: int, *, losses: int = 0, duplicates: int = 0, sink: str = "
 
 def test_a_run_goes_on_where_the_last_one_was_stopped(tmp_path: Path) -> None:
     path = tmp_path / "kills" / "ledger.jsonl"
-    Ledger(path, seed=1).write([an_entry(0), an_entry(2)])
+    wanted = [Kill(HERE, "topic", "broker", "deciding")] * 3 + [Kill(CLUSTER, "topic", "broker", "deciding")]
+    Ledger(path, seed=1).write([an_entry(0), an_entry(1)])
     with path.open("a") as file:
         file.write('{"number": 3, "life": "lo')
 
     again = Ledger(path, seed=1)
 
-    assert again.done == {0, 2}
-    assert Ledger(path, seed=2).done == set()
-    again.write([an_entry(1)])
-    assert Ledger(path, seed=1).done == {0, 1, 2}
+    assert again.left_of(wanted) == [(2, wanted[2]), (3, wanted[3])]
+    assert len(Ledger(path, seed=2).left_of(wanted)) == 4
+    again.write([an_entry(2)])
+    assert Ledger(path, seed=1).left_of(wanted) == [(3, wanted[3])]
 
 
 def test_every_victim_has_its_turn_at_every_step() -> None:
@@ -47,6 +61,23 @@ def test_every_victim_has_its_turn_at_every_step() -> None:
 def test_more_kills_are_the_same_kills_and_then_others() -> None:
     assert plan(400, seed=3)[:250] == plan(250, seed=3)
     assert plan(400, seed=3) != plan(400, seed=4)
+
+
+def test_kills_that_start_no_jvm_come_first_and_those_of_a_sink_together() -> None:
+    numbered = list(enumerate(plan(300, seed=1)))
+
+    found = cheap_first(numbered)
+
+    assert sorted(found, key=lambda one: one[0]) == numbered
+    costly = [kill.kind in ("driver", "executor") for _, kill in found]
+    assert costly == sorted(costly)
+    blocks = [
+        block
+        for block, _ in groupby(
+            (kill.life, kill.sink, cost) for (_, kill), cost in zip(found, costly, strict=True)
+        )
+    ]
+    assert len(blocks) == len(set(blocks))
 
 
 def test_a_round_has_one_sink_in_one_life() -> None:

@@ -20,7 +20,6 @@ from tests.spark.standalone import standalone_cluster
 ROWS = 40
 """Of a batch, and of what is fed at a time."""
 PATIENCE_S = 900.0
-SOON_S = 2.0
 
 
 @dataclass
@@ -57,29 +56,34 @@ class Campaign:
         self.report = Report()
         self._folder = folder
         self._spark = spark
-        self._stack = ExitStack()
         (folder / "broker").mkdir(parents=True)
         (folder / "driver").mkdir()
         self.broker = Broker(folder / "broker", two_phase=two_phase)
-        self.broker.start()
-        self._stack.callback(self.broker.stop)
-        with Admin(self.broker.bootstrap) as admin:
-            admin.create_topics([NewTopic("output", PARTITIONS), NewTopic("input", PARTITIONS)])
         config = {"bootstrap": self.broker.bootstrap, "master": "local[2,4]", "java": java}
-        self._cluster: Path | None = None
-        if executors:
-            self._cluster = folder / "cluster"
-            cluster = standalone_cluster(self._cluster, workers=executors)
-            config["master"] = self._stack.enter_context(cluster).url
-        self.driver = Driver(folder / "driver", config, spark=spark)
-        self._stack.callback(self.driver.end)
-        self._producer = Producer(self.broker.bootstrap)
-        self._stack.callback(self._producer.close, 0)
-        topic = TopicSink(self.broker.bootstrap, folder / "driver", self.driver.steps, input_topic="input")
-        self._sinks: dict[str, Sink] = {"topic": topic}
-        self._fed: Counter[str] = Counter()
-        self._sink: Sink = topic
-        self.use("topic")
+        self._cluster = folder / "cluster" if executors else None
+        with ExitStack() as stack:
+            self.broker.start()
+            stack.callback(self.broker.stop)
+            with Admin(self.broker.bootstrap) as admin:
+                admin.create_topics([NewTopic("output", PARTITIONS), NewTopic("input", PARTITIONS)])
+            if self._cluster is not None:
+                cluster = standalone_cluster(self._cluster, workers=executors)
+                config["master"] = stack.enter_context(cluster).url
+            self.driver = Driver(folder / "driver", config, spark=spark)
+            stack.callback(self.driver.end)
+            self._producer = Producer(self.broker.bootstrap)
+            stack.callback(self._producer.close, 0)
+            topic = TopicSink(
+                self.broker.bootstrap, folder / "driver", self.driver.steps, input_topic="input"
+            )
+            self._sinks: dict[str, Sink] = {"topic": topic}
+            self._fed: Counter[str] = Counter()
+            self._fed_at = time.monotonic()
+            self._way_s = 2.0
+            """How long rows were on their way last time, from being fed to being noted as done."""
+            self._sink: Sink = topic
+            self.use("topic")
+            self._stack = stack.pop_all()
 
     def close(self) -> None:
         """End all processes."""
@@ -105,6 +109,7 @@ class Campaign:
             if self._spark:
                 self._producer.send(self._sink.input, value, key)
         self._fed[self._sink.name] += ROWS
+        self._fed_at = time.monotonic()
         if not self._spark:
             self.driver.tell_fed(self.fed)
 
@@ -123,7 +128,7 @@ class Campaign:
                     f"says:\n{self.driver.tail()}"
                 )
             self.revive()
-            self._sink.read(0.1)
+            self._sink.read(0.05)
 
     def revive(self) -> None:
         """Start again what was killed."""
@@ -170,9 +175,9 @@ class Campaign:
 
     def _kill_sometime(self, kind: str) -> None:
         self.feed()
-        deadline = time.monotonic() + self.chance.uniform(0.0, SOON_S)
-        while time.monotonic() < deadline:
-            self._sink.read(0.05)
+        # Anywhere on the way of these rows, be that fast or through a driver that has just been started.
+        moment = time.monotonic() + self.chance.uniform(0.0, self._way_s)
+        self._feed_until(lambda: time.monotonic() > moment, "a moment")
         if kind == "driver":
             self.driver.kill()
         elif kind == "broker":
@@ -217,6 +222,7 @@ class Campaign:
     def settle(self) -> Count:
         """Let all that was fed arrive, and count."""
         self.until(lambda: self._sink.arrived(self.fed), "all input in the output")
+        self._way_s = time.monotonic() - self._fed_at
         count = self._sink.count(self.fed)
         self.report.counts[self._sink.name] = count
         return count

@@ -5,9 +5,11 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from tests.spark.kills.plan import Kill
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Entry:
     number: int
     """Its place in the plan."""
     life: str
+    """Its surroundings, and the number of the first kill there."""
     sink: str
     kind: str
     step: str
@@ -73,10 +76,19 @@ class Ledger:
                     self.entries.append(entry)
         path.parent.mkdir(parents=True, exist_ok=True)
 
-    @property
-    def done(self) -> set[int]:
-        """The places in the plan that have been taken."""
-        return {entry.number for entry in self.entries}
+    def left_of(self, kills: Sequence[Kill]) -> list[tuple[int, Kill]]:
+        """The kills that are not here as often as they are wanted, each with its place."""
+        done = Counter(
+            (entry.life.rpartition(" ")[0], entry.sink, entry.kind, entry.step) for entry in self.entries
+        )
+        left: list[tuple[int, Kill]] = []
+        for number, kill in enumerate(kills):
+            which = (kill.life.name, kill.sink, kill.kind, kill.step)
+            if done[which]:
+                done[which] -= 1
+            else:
+                left.append((number, kill))
+        return left
 
     def write(self, entries: Iterable[Entry]) -> None:
         """Add what came of a round."""

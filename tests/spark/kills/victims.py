@@ -120,13 +120,16 @@ class Driver:
 
     def workers(self, jvm: int | None = None) -> list[int]:
         """The Python processes that run tasks, plan and commit now, for the driver's JVM or another."""
+        above = self.jvm if jvm is None else jvm
         children = _children()
         found: list[int] = []
-        left = [self.jvm if jvm is None else jvm]
+        left = [above]
         while left:
-            for child in children.get(left.pop(), []):
+            parent = left.pop()
+            for child in children.get(parent, []):
                 left.append(child)
-                if not children.get(child):
+                # What the JVM has started itself only makes others, but for the planner of a source.
+                if not children.get(child) and not (parent == above and _makes_others(child)):
                     found.append(child)
         return found
 
@@ -151,6 +154,13 @@ def _children() -> dict[int, list[int]]:
                 continue
             found.setdefault(int(fields[1]), []).append(int(entry.name))
     return found
+
+
+def _makes_others(pid: int) -> bool:
+    try:
+        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return True
 
 
 def executors_in(folder: Path) -> list[int]:
