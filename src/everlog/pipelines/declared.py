@@ -22,10 +22,12 @@ from typing import Any
 
 from everlog.model.errors import ConfigError
 from everlog.pipelines.checkpoints import short_flow
+from everlog.pipelines.declared_names import DeclaredNames, check_refresh
 from everlog.pipelines.events import Event, FlowChanged, PassEnded, event_line
 from everlog.pipelines.project import Project, load_project
 from everlog.spark.errors import explain, explain_text
 
+_UNRESOLVED = re.compile(r"^Failed to resolve flow: '?([^\s']+?)'?\.?\s")
 _STATE = re.compile(r"^Flow '?([^\s']+)'? (?:is|has|was) (?:been )?([A-Z]+)\b")
 
 
@@ -119,9 +121,9 @@ def _run_pass(
     graph = create_dataflow_graph(
         connected, default_catalog=project.catalog, default_database=project.database, sql_conf=settings
     )
-    cli.register_definitions(
-        project.spec_path, SparkConnectGraphElementRegistry(connected, graph), spec, connected, graph
-    )
+    declared: Any = DeclaredNames(SparkConnectGraphElementRegistry(connected, graph))
+    cli.register_definitions(project.spec_path, declared, spec, connected, graph)
+    check_refresh([*wanted.only, *wanted.full], declared)
     results = start_run(
         connected,
         graph,
@@ -132,11 +134,30 @@ def _run_pass(
         storage=project.storage,
     )
     failures: dict[str, str] = {}
+    try:
+        _follow(results, failures, tell)
+    except Exception:
+        # Spark's own sentence at the end says only that there is something wrong.
+        if not failures:
+            raise
+    if failures:
+        raise ConfigError("; ".join(f"flow {flow}: {reason}" for flow, reason in failures.items()))
+    if wanted.dry:
+        # Spark says nothing of flows that it does not run.
+        for name in declared.flows:
+            tell(FlowChanged(short_flow(name), "CHECKED"))
+
+
+def _follow(results: Any, failures: dict[str, str], tell: Callable[[Event], None]) -> None:
+    """Tell what becomes of flows until the pass is over, and note why they fail."""
     for result in results:
         if "pipeline_event_result" not in result:
             continue
         message = str(result["pipeline_event_result"].event.message)
         print(message, flush=True)  # noqa: T201  for the log, beside Spark's own lines
+        if (unresolved := _UNRESOLVED.match(message)) is not None:
+            failures[short_flow(unresolved[1])] = explain_text(message) or message
+            continue
         change = flow_change(message)
         if change is None:
             continue
@@ -146,8 +167,6 @@ def _run_pass(
         else:
             # Spark tries a failed flow again: what counts is how it ends.
             failures.pop(change.flow, None)
-    if failures:
-        raise ConfigError("; ".join(f"flow {flow}: {reason}" for flow, reason in failures.items()))
 
 
 if __name__ == "__main__":

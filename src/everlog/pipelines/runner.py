@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from everlog.model.errors import ConfigError
 from everlog.pipelines.declared import Refresh
 from everlog.pipelines.declared_process import DeclaredProcess, PassFailed
 from everlog.pipelines.events import Event, PassEnded, PhaseBegan, RunEnded, event_line
@@ -172,11 +173,15 @@ class Run:
 def choose(job: Job, streams: list[Stream], *, declared: bool) -> tuple[Refresh | None, list[Stream]]:
     """What declared flows are to do, None for nothing, and the streams to start.
 
-    A name on the command line that is no stream's is taken for a declared flow's; Spark says so if it is not.
+    A name on the command line that is no stream's is taken for a declared table's, which the pass looks for.
+    ConfigError if there can be none.
     """
     names = {stream.name for stream in streams}
     only = [name for name in job.only if name not in names]
     full = [name for name in job.full if name not in names]
+    if (only or full) and not declared:
+        expected = ", ".join(sorted(names))
+        raise ConfigError(f"there is no stream {[*only, *full][0]!r} to refresh: expected some of {expected}")
     asked = {*job.only, *job.full}
     chosen = [stream for stream in streams if not asked or stream.name in asked]
     anything = declared and (not asked or bool(only or full))

@@ -72,7 +72,11 @@ class StreamQueries:
         self._once = once
         for stream in streams:
             self._tell(FlowChanged(stream.name, "STARTING"))
-            query = self._start(stream, anew=stream.name in anew)
+            try:
+                query = self._start(stream, anew=stream.name in anew)
+            except Exception:
+                self._tell(FlowChanged(stream.name, "FAILED"))
+                raise
             self._running[stream.name] = _Running(stream, query)
             self._tell(FlowChanged(stream.name, "RUNNING"))
 

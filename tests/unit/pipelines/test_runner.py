@@ -1,3 +1,6 @@
+import pytest
+
+from everlog.model.errors import ConfigError
 from everlog.pipelines.declared import Refresh
 from everlog.pipelines.runner import Job, choose
 from everlog.pipelines.streams import Stream
@@ -29,3 +32,10 @@ def test_names_of_streams_and_of_declared_flows_are_told_apart() -> None:
 def test_with_streams_alone_named_declared_flows_rest_and_the_other_way_round() -> None:
     assert choose(a_job(("copied",)), [VOLUME, COPIED], declared=True) == (None, [COPIED])
     assert choose(a_job(("orders",)), [VOLUME, COPIED], declared=True) == (Refresh(["orders"]), [])
+
+
+def test_a_name_that_nothing_can_have_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match="there is no stream 'volum' to refresh: expected some of copied, volume"
+    ):
+        choose(a_job(("volum",)), [VOLUME, COPIED], declared=False)
