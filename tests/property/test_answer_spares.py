@@ -1,9 +1,14 @@
 """Buffers of large answers are used again, but never while anything points into them (C1, O5)."""
 
+from importlib import import_module
+from typing import Any
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everlog.client.core.answer_frames import (
+    HUGE_PAGE_BYTES,
     MAX_ANSWER_BYTES,
     SPARE_FROM_BYTES,
     SPARES_BYTES,
@@ -57,18 +62,34 @@ def test_what_somebody_has_a_view_of_stays_as_it_came(steps: list[tuple[int, boo
         assert all(view == content for view, content in kept)
 
 
-def test_a_buffer_is_used_again_once_nothing_points_into_it() -> None:
+@pytest.mark.parametrize("size", [100_000, HUGE_PAGE_BYTES, 5_000_000])
+def test_a_buffer_is_used_again_once_nothing_points_into_it(size: int) -> None:
     frames = new_frames()
-    first = answer(frames, bytes(100_000))
+    first = answer(frames, bytes(size))
     part = first[5:9]
     used = address(first)
     del first
-    second = answer(frames, bytes(100_100))
+    second = answer(frames, b"x" * (size + 100))
     assert address(second) != used
+    assert (bytes(second[-1:]), bytes(part)) == (b"x", bytes(4))
     del part
 
-    third = answer(frames, bytes(99_000))
-    assert (address(third), len(third)) == (used, 99_000)
+    third = answer(frames, bytes(size - 1000))
+    assert (address(third), len(third)) == (used, size - 1000)
+
+
+@pytest.mark.parametrize("size", [100_000, 5_000_000])
+def test_a_buffer_that_arrow_has_is_not_used_again(size: int) -> None:
+    arrow: Any = import_module("pyarrow")
+    frames = new_frames()
+    frame = answer(frames, b"a" * size)
+    column = arrow.py_buffer(frame.obj)
+    used = address(frame)
+    del frame
+    assert address(answer(frames, bytes(size))) != used
+    assert column[:3].to_pybytes() == b"aaa"
+    del column
+    assert address(answer(frames, bytes(size))) == used
 
 
 def test_buffers_that_have_become_too_small_make_room_for_larger_ones() -> None:
