@@ -1,6 +1,7 @@
 """What a failure of Spark means, in one line: the cause that a stack of Java hides, and what to do."""
 
 import re
+import traceback
 from typing import NamedTuple
 
 from everlog.model.errors import EverlogError
@@ -90,7 +91,7 @@ _PYTHON = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Warning|Interru
 _CONDITION = re.compile(
     r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.+?)(?:\s*SQLSTATE:|\n\n|\n\tat |\Z)", re.DOTALL
 )
-_PLACE = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.MULTILINE)
+_PLACE = re.compile(r'^\s*File "([^"<]+)", line (\d+)', re.MULTILINE)
 # They wrap the cause and say nothing of it.
 _WRAPPERS = frozenset(
     {
@@ -107,14 +108,18 @@ def explain(error: BaseException) -> str | None:
     """One line that says what went wrong and, where we know it, what to do; None if we cannot tell.
 
     An error of ours is found wherever it is: raised here, as a cause, or in the text of an exception that
-    went through the JVM. Known failures of Spark have a line of ours. Of others it is Spark's own sentence.
+    went through the JVM. Known failures of Spark have a line of ours. Of others it is Spark's own sentence,
+    and of a mistake in a Python file that mistake and its place.
     """
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, EverlogError):
             return _one_line(str(seen))
         seen = seen.__cause__ or seen.__context__
-    return explain_text(str(error))
+    if (known := explain_text(str(error))) is not None:
+        return known
+    stack = "".join(traceback.format_exception(error))
+    return _in_python(stack) if _places(stack) else None
 
 
 def explain_text(text: str) -> str | None:
@@ -142,13 +147,18 @@ def _in_python(text: str) -> str | None:
     if not raised:
         return None
     kind, message = raised[-1]
-    places = [
+    places = _places(text)
+    where = f" ({places[-1][0]}, line {places[-1][1]})" if places else ""
+    return _one_line(f"{kind}: {message}{where}")
+
+
+def _places(text: str) -> list[tuple[str, str]]:
+    """Files and lines of a Python trace that are neither Python's own nor those of packages."""
+    return [
         place
         for place in _PLACE.findall(text)
         if "/site-packages/" not in place[0] and "/lib/python" not in place[0]
     ]
-    where = f" ({places[-1][0]}, line {places[-1][1]})" if places else ""
-    return _one_line(f"{kind}: {message}{where}")
 
 
 def _one_line(text: str) -> str:

@@ -2,6 +2,9 @@
 
 # ruff: noqa: E501  they are as long as they are
 
+import runpy
+from pathlib import Path
+
 import pytest
 
 from everlog.model.errors import ConfigError
@@ -123,6 +126,21 @@ def test_an_error_of_ours_is_found_among_the_causes() -> None:
 def test_what_is_not_known_is_left_to_the_caller() -> None:
     assert explain(RuntimeError("something else")) is None
     assert explain_text("java.lang.IllegalStateException: 3") is None
+
+
+def test_a_mistake_in_a_file_is_told_with_its_place(tmp_path: Path) -> None:
+    for text, says in (
+        (
+            "x = 1\nimport nothing_such\n",
+            "ModuleNotFoundError: No module named 'nothing_such' ({path}, line 2)",
+        ),
+        ("def f(:\n", "SyntaxError: invalid syntax ({path}, line 1)"),
+    ):
+        path = tmp_path / "orders.py"
+        path.write_text(text)
+        with pytest.raises((ImportError, SyntaxError)) as caught:
+            runpy.run_path(str(path))
+        assert explain(caught.value) == says.format(path=path)
 
 
 def test_a_path_or_a_module_of_ours_is_not_taken_for_an_error() -> None:
