@@ -149,6 +149,8 @@ class Course:
 
     def latency(self, jobs: list[Job]) -> None:
         """Latencies of queries from topic to topic."""
+        if jobs:
+            self._place.turn_to_latency()
         for repeat in range(self._repeats if jobs else 0):
             for job in jobs:
                 with self._place.topic(_CORES) as source, self._place.topic(_CORES) as target:

@@ -23,15 +23,6 @@ _numbers = itertools.count(1)
 _FIRST_BATCH_LIMIT_S = 180.0
 _MEMORY = Path("/dev/shm")
 """Where checkpoints of queries that are measured lie, if it is there: the disk is not what is measured."""
-LOW_LATENCY = {
-    "spark.sql.streaming.pollingDelay": "1ms",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.adaptive.enabled": "false",
-}
-"""The settings of docs/guides/spark-sink.md, for all queries alike."""
 
 
 class Place:
@@ -44,25 +35,34 @@ class Place:
         self.jvm_reason = found.reason if isinstance(found, Unavailable) else None
         """Why Spark's own connector cannot be had here, if so."""
         jars = {} if isinstance(found, Unavailable) else {"spark.jars": ",".join(str(jar) for jar in found)}
-        self.spark: Any = session(
-            "bench",
-            master="local[2]",
-            settings={
-                "spark.ui.enabled": "false",
-                "spark.driver.memory": "3g",
-                "spark.driver.host": "127.0.0.1",
-                "spark.driver.bindAddress": "127.0.0.1",
-                "spark.sql.shuffle.partitions": "2",
-                "spark.sql.warehouse.dir": str(folder / "warehouse"),
-                "spark.local.dir": str(folder / "local"),
-                **jars,
-                **settings,
-            },
-        )
-        self.spark.sparkContext.setLogLevel("ERROR")
+        self._settings = {
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "3g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder / "local"),
+            **jars,
+            **settings,
+        }
+        self.spark: Any = self._session(low_latency=False)
         context: Any = self.spark.sparkContext
         self._jvm: int = context._gateway.proc.pid
         self._cost = JobCost(self._jvm)
+
+    def turn_to_latency(self) -> None:
+        """Go on with the settings of docs/guides/spark-sink.md for low latency, for all queries alike.
+
+        In another session of the same virtual machine, which is warm.
+        """
+        self.spark.stop()
+        self.spark = self._session(low_latency=True)
+
+    def _session(self, *, low_latency: bool) -> Any:
+        made = session("bench", master="local[2]", settings=self._settings, low_latency=low_latency)
+        made.sparkContext.setLogLevel("ERROR")
+        return made
 
     def cpu_s(self) -> float:
         """CPU seconds that the session has used so far, in all of its processes."""
@@ -119,7 +119,7 @@ class Place:
 
     @contextmanager
     def query(self, job: Job, source: str, target: str) -> Generator[Any]:
-        """A query from topic to topic with the settings for low latency, which has run its first batch.
+        """A query from topic to topic which has run its first batch, ours with the option for low latency.
 
         It is stopped at the end.
         """
@@ -127,13 +127,12 @@ class Place:
             producer.send(source, b"0 0")
         near = _MEMORY if _MEMORY.is_dir() else self.folder
         checkpoint = Path(tempfile.mkdtemp(prefix="everlog-checkpoint-", dir=near))
-        for key, value in LOW_LATENCY.items():
-            self.spark.conf.set(key, value)
         frame = (
             self.spark.readStream.format(job.format)
             .option("kafka.bootstrap.servers", self.bootstrap)
             .option("subscribe", source)
             .option("startingOffsets", "earliest")
+            .options(**({"lowLatency": "true"} if job.format == "everlog" else {}))
             .load()
         )
         writer = frame.select("value").writeStream.format(job.format)
@@ -152,8 +151,6 @@ class Place:
             yield query
         finally:
             query.stop()
-            for key in LOW_LATENCY:
-                self.spark.conf.unset(key)
             shutil.rmtree(checkpoint, ignore_errors=True)
 
     def count(self, topic: str) -> int:

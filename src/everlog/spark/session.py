@@ -4,7 +4,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from everlog.model.errors import ConfigError
 from everlog.spark.java import use_java
@@ -14,11 +14,32 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing"
+LOW_LATENCY: Mapping[str, str] = {
+    # The default one has several processes started for each file, to look at links and to set permissions.
+    "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTS}.FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.pollingDelay": "1ms",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.ui.enabled": "false",
+}
+"""Settings for many small batches a second, checkpoints in a file system of this machine."""
+
+
 def session(
-    name: str = "everlog", *, master: str = "local[*]", settings: Mapping[str, str] | None = None
+    name: str = "everlog",
+    *,
+    master: str = "local[*]",
+    settings: Mapping[str, str] | None = None,
+    low_latency: bool = False,
 ) -> "SparkSession":
     """A session in this process, with these settings of Spark on top of ours.
 
+    With `low_latency` ours have those for many small batches a second, whose checkpoints are on this machine.
     ConfigError, in one line, if pyspark or a Java of 17 or newer is missing.
 
     ```python
@@ -33,9 +54,23 @@ def session(
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in {**settings_for(master), **(settings or {})}.items():
+    ours = {**settings_for(master), **(LOW_LATENCY if low_latency else {})}
+    for key, value in {**ours, **(settings or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    if low_latency:
+        _write_no_checksums(made)
+    return made
+
+
+def _write_no_checksums(made: Any) -> None:
+    """Have files of this machine written without a second one beside each, which has its checksum.
+
+    Java has no way to set permissions that Hadoop would use, so a process is started for each file.
+    """
+    context = made.sparkContext
+    files = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
+    files.setWriteChecksum(False)
 
 
 def prepare(environment: MutableMapping[str, str] = os.environ) -> None:

@@ -131,6 +131,13 @@ def _check_exactly_once(given: Mapping[str, str]) -> None:
                 f"option {name}={value!r} contradicts deliveryGuarantee=exactly_once: expected {allowed[0]}, "
                 "or deliveryGuarantee=at_least_once"
             )
+    if given.get("asyncprogresstrackingenabled", "").lower() == "true":
+        # Spark may then run a batch again with other rows than before. It is done once under its number, so
+        # what is new in it would never be written.
+        raise ConfigError(
+            "option asyncProgressTrackingEnabled=true contradicts deliveryGuarantee=exactly_once: Spark may "
+            "run a batch again with other rows, expected deliveryGuarantee=at_least_once"
+        )
 
 
 def _format(given: Mapping[str, str]) -> str | None:

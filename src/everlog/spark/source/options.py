@@ -48,7 +48,8 @@ NAMES = (
     "failOnDataLoss", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "maxBytesPerTrigger", "minPartitions", "maxRecordsPerPartition", "groupIdPrefix", "includeHeaders",
     "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
-    "partition.metadata.cache.ttl.ms", "readCommitted", "commitGroup", "pushFilters", "columns",
+    "partition.metadata.cache.ttl.ms", "readCommitted", "commitGroup", "lowLatency", "pushFilters",
+    "columns",
     "valueFormat", "valueSchema", "valueColumns", "mode",
 )  # fmt: skip
 """All options but `kafka.…` and `value.…`."""
@@ -130,6 +131,8 @@ class SourceOptions:
     metadata_ttl_s: float | None
     """For how long the set of partitions is believed; None for not at all."""
     commit_group: str | None
+    low_latency: bool
+    """Whether the planner of a stream reads what little a trigger has."""
     push_filters: bool
     """Whether filters narrow down what a batch reads. Not by default: Spark 4.3 keeps tasks planned with
     filters for the next query of the same DataFrame, which has others, and rows would be missing."""
@@ -177,6 +180,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceO
         poll_timeout_s=(options.whole("kafkaConsumer.pollTimeoutMs", 1) or 120_000) / 1000,
         metadata_ttl_s=None if ttl is None or ttl < 0 else ttl / 1000,
         commit_group=options.text("commitGroup"),
+        low_latency=options.flag("lowLatency", default=False),
         push_filters=options.flag("pushFilters", default=False),
         columns=_columns(options),
         value=_value(options),

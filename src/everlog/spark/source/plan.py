@@ -3,16 +3,24 @@
 The rules are those of Spark's Kafka connector, with one difference: what is no loss is not called one.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 from everlog.model.topics import TopicPartition
 from everlog.spark.source.offsets import DataLost, Offsets
 from everlog.spark.source.options import Limits
 
+Rows = Any
+"""A pyarrow.RecordBatch, which has no types to check against."""
 GUESSED_BYTES = 1024.0
 """What a record is taken to have where no sample could be had."""
+SMALL_BYTES = 1024 * 1024
+"""Up to about this a trigger is read by the planner, where low latency was asked for."""
+SMALL_RANGES = 16
+"""Of no more partitions than this: the planner reads one after the other."""
+_LEAST_BYTES = 64.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -93,6 +101,27 @@ class Admission:
             return True
         self._moved_at_ms = now_ms
         return False
+
+
+@dataclass(slots=True)
+class SmallBatches:
+    """Decides which triggers the planner reads itself, by what offsets were seen to take."""
+
+    _bytes_per_offset: float = GUESSED_BYTES
+
+    def taken(self, ranges: Sequence[ReadRange], batches: Iterable[Rows]) -> list[Rows] | None:
+        """All batches of the ranges; None if that is more than a little, when few are asked for, or none."""
+        offsets = sum(one.size for one in ranges)
+        if not 0 < len(ranges) <= SMALL_RANGES or offsets * self._bytes_per_offset > SMALL_BYTES:
+            return None
+        found, size = list[Rows](), 0
+        for batch in batches:
+            found.append(batch)
+            size += batch.nbytes
+            if size > 2 * SMALL_BYTES:
+                break
+        self._bytes_per_offset = max(_LEAST_BYTES, size / offsets)
+        return found if size <= 2 * SMALL_BYTES else None
 
 
 # What has changed since.

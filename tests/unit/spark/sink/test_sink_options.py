@@ -40,6 +40,7 @@ def test_options_of_the_client_are_passed_on_with_their_types() -> None:
     [
         ({"deliveryGuarantee": "twice"}, "option deliveryGuarantee='twice': expected exactly_once or at_l"),
         ({"kafka.acks": "1"}, "option kafka.acks='1' contradicts deliveryGuarantee=exactly_once"),
+        ({"asyncProgressTrackingEnabled": "true"}, "asyncProgressTrackingEnabled=true contradicts delivery"),
         ({"kafka.enable.idempotence": "false"}, "option kafka.enable.idempotence='false' contradicts"),
         ({"kafka.transactional.id": "x"}, "option kafka.transactional.id is not supported"),
         ({"kafka.value.serializer": "x"}, "option kafka.value.serializer is not supported"),
@@ -61,6 +62,12 @@ def test_options_of_the_client_are_passed_on_with_their_types() -> None:
 def test_what_will_not_do_is_named(options: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(says)):
         SinkOptions.read({**SERVERS, **options})
+
+
+def test_at_least_once_takes_spark_s_quicker_way_to_keep_progress() -> None:
+    quick = read(deliveryGuarantee="at_least_once", asyncProgressTrackingEnabled="true")
+    assert quick.guarantee is Guarantee.AT_LEAST_ONCE
+    assert read(asyncProgressTrackingEnabled="false").guarantee is Guarantee.EXACTLY_ONCE
 
 
 def test_at_least_once_takes_fewer_acks() -> None:
