@@ -18,6 +18,7 @@ from tests.client.log_reading import committed_offset, read_log
 from tests.client.log_writing import Transactions, write
 
 pa: Any = import_module("pyarrow")
+import_module("pyarrow.compute")
 polars: Any = import_module("polars")
 duckdb: Any = import_module("duckdb")
 
@@ -136,7 +137,7 @@ def test_c1_views_stay_as_they_were_while_more_is_fetched(bootstrap: str, new_to
     sent = [b"%05d" % i * 4_000 for i in range(rows)]
     with Producer(bootstrap) as producer:
         producer.send_arrow(topic, pa.table({"value": pa.array(sent, pa.binary())})).result(PATIENCE_S)
-    with reading(bootstrap) as consumer:
+    with reading(bootstrap, max_partition_fetch_bytes=2_200_000) as consumer:
         consumer.assign([(topic, 0)])
         found: list[bytes] = []
         kept = consumer.poll_arrow(PATIENCE_S, views=True)
@@ -183,6 +184,42 @@ def test_c5_a_paused_partition_brings_no_rows(bootstrap: str, new_topic: NewTopi
         assert consumer.poll_arrow(0.3).num_rows == 0
         consumer.resume((topic, 0))
         assert values(polled(consumer, 10)) == [b"0"] * 10
+
+
+def test_c7_seeks_pauses_and_new_assignments_hold_while_columns_are_fetched_ahead(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic, rows = new_topic(2), 1000
+    places = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    sent = pa.array([b"%05d" % i * 2_000 for i in range(rows)], pa.binary())
+    with Producer(bootstrap) as producer:
+        for place in places:
+            to = pa.array([place.partition] * rows, pa.int32())
+            producer.send_arrow(topic, pa.table({"value": sent, "partition": to})).result(PATIENCE_S)
+    with reading(bootstrap) as consumer:
+        consumer.assign(places)
+        polled(consumer, 1)
+        for target in (700, 3, 990, 250):
+            consumer.seek(places[0], target)
+            at = consumer.position(places[1])
+            table = polled(consumer, 1)
+            for place, start in zip(places, (target, at), strict=True):
+                found = table.filter(pa.compute.field("partition") == place.partition)
+                count = found.num_rows
+                assert found.column("offset").to_pylist() == list(range(start, start + count))
+                assert values(found) == sent[start : start + count].to_pylist()
+            assert consumer.metrics()["bytes_buffered"] <= 64 * 1024 * 1024
+        consumer.seek(places[0], 400)
+        consumer.pause(places[0])
+        consumer.seek(places[1], 10)
+        assert polled(consumer, rows - 10).column("offset").to_pylist() == list(range(10, rows))
+        consumer.resume(places[0])
+        assert polled(consumer, rows - 400).column("offset").to_pylist() == list(range(400, rows))
+
+        consumer.seek(places[0], 0)
+        consumer.seek(places[1], 600)
+        consumer.assign(places[1:])
+        assert polled(consumer, rows - 600).column("offset").to_pylist() == list(range(600, rows))
 
 
 def test_c4_commits_are_behind_what_was_polled(
