@@ -30,6 +30,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200, help="how many processes to kill in all (200)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ledger", type=Path, default=WORK / "ledger.jsonl", help="a line for each kill")
+    parser.add_argument(
+        "--only", help="of the plan, what is of this sink, victim or life, in the plan's order"
+    )
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after so long, with fewer kills")
     parser.add_argument("--small", type=int, default=0, help="kills without a JVM instead, so many")
     parser.add_argument("--no-two-phase", action="store_true", help="with --small: no two-phase commit")
@@ -39,14 +42,18 @@ def main() -> int:
         return _run_small(given.small, given.seed, two_phase=not given.no_two_phase)
     ledger = Ledger(given.ledger, given.seed)
     if not given.summary:
-        _run(ledger, given.kills, given.seed, time.monotonic() + 60 * given.minutes)
+        _run(ledger, given.kills, given.seed, given.only, time.monotonic() + 60 * given.minutes)
     print("\n" + summary(ledger.entries))
     return 0 if all(entry.right for entry in ledger.entries) else 1
 
 
-def _run(ledger: Ledger, wanted: int, seed: int, deadline: float) -> None:
+def _run(ledger: Ledger, wanted: int, seed: int, only: str | None, deadline: float) -> None:
     """Carry out what is left of the plan, life by life."""
-    left = cheap_first(ledger.left_of(plan(wanted, seed)))
+    left = ledger.left_of(plan(wanted, seed))
+    if only is None:
+        left = cheap_first(left)
+    else:
+        left = [(n, kill) for n, kill in left if only in (kill.sink, kill.kind, kill.life.name)]
     progress = Progress(ledger, wanted)
     if not left:
         return
