@@ -22,6 +22,7 @@ from everlog.spark.source.pushdown import Bounds, take_filters
 from everlog.spark.source.reading import read_range
 from everlog.spark.source.resolving import end_offsets, start_offsets
 from everlog.spark.source.spark_types import arrow_schema
+from everlog.spark.worker_memory import settle_memory
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ def read_partition(options: SourceOptions, schema: Any, partition: InputPartitio
     if isinstance(partition, RangePartition):
         with told_in_one_line():
             columns = column_options(arrow_schema(schema), options)
+            settle_memory()
             yield from read_range(options, partition.value, columns)
 
 
@@ -74,6 +76,7 @@ class EverlogBatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
+        settle_memory()
         with told_in_one_line(), connected(self._options.client) as cluster:
             return [RangePartition(each) for each in plan_batch(cluster, self._options, self._bounds)]
 

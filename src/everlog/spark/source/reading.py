@@ -15,8 +15,12 @@ from everlog.spark.source.options import SourceOptions
 from everlog.spark.source.plan import ReadRange
 from everlog.spark.source.range_fetch import RangeFetch
 
-BATCH_BYTES = 8 * 1024 * 1024
-"""About how much of records, uncompressed, an Arrow batch has: some 80 000 rows of 100 bytes."""
+BATCH_BYTES = 2 * 1024 * 1024
+"""About how much of records, uncompressed, an Arrow batch has: some 20 000 rows of 100 bytes.
+
+Spark works on one while the next is made, so a task should have several; what each costs by itself counts
+below a quarter of this.
+"""
 KEPT_CLUSTERS = 4
 """Whose connections a process keeps: queries of several clusters may share a worker."""
 
