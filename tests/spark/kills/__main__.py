@@ -30,9 +30,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200, help="how many processes to kill in all (200)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ledger", type=Path, default=WORK / "ledger.jsonl", help="a line for each kill")
-    parser.add_argument(
-        "--only", help="of the plan, what is of this sink, victim or life, in the plan's order"
-    )
+    parser.add_argument("--only", help="of the plan, what is of this sink, victim or life")
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after so long, with fewer kills")
     parser.add_argument("--small", type=int, default=0, help="kills without a JVM instead, so many")
     parser.add_argument("--no-two-phase", action="store_true", help="with --small: no two-phase commit")
@@ -49,10 +47,8 @@ def main() -> int:
 
 def _run(ledger: Ledger, wanted: int, seed: int, only: str | None, deadline: float) -> None:
     """Carry out what is left of the plan, life by life."""
-    left = ledger.left_of(plan(wanted, seed))
-    if only is None:
-        left = cheap_first(left)
-    else:
+    left = cheap_first(ledger.left_of(plan(wanted, seed)))
+    if only is not None:
         left = [(n, kill) for n, kill in left if only in (kill.sink, kill.kind, kill.life.name)]
     progress = Progress(ledger, wanted)
     if not left:
