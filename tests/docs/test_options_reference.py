@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from everlog.spark.session import LOW_LATENCY
 from everlog.spark.sink import options as sink
 from everlog.spark.source import options as source
 from everlog.spark.table import options as table
@@ -51,3 +52,10 @@ def test_each_value_format_and_setting_of_one_is_told() -> None:
     reading = {name for names in SETTINGS.values() for name in names} - {"schemaId"}
     assert [name for name in FORMATS if f"`{name}`" not in text] == []
     assert [name for name in sorted(reading) if f"`value.{name}`" not in text] == []
+
+
+def test_the_settings_for_low_latency_are_those_of_the_guide() -> None:
+    text = (GUIDES / "spark-sink.md").read_text().replace("`<br>`", "")
+    section = text.partition("## Low latency")[2]
+    told = dict(re.findall(r"`(spark[\w.]+)=([\w.]+)`", section.partition("\n\nIt also has")[0]))
+    assert told == dict(LOW_LATENCY)

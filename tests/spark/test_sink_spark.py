@@ -1,12 +1,13 @@
 """D2: DataFrames and streams of a real Spark written to topics, and what its users read when that fails."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from everlog import Admin, Consumer, ConsumerRecord, Producer, TopicPartition
+from everlog.spark.session import LOW_LATENCY, session
 from tests.spark.conftest import NewTopic
 
 PATIENCE_S = 120.0
@@ -72,28 +73,54 @@ def test_a_write_with_a_name_is_done_once(spark: Any, everlog_bootstrap: str, ne
     assert len(contents(everlog_bootstrap, topic)) == 100
 
 
+@pytest.fixture
+def turn_to_low_latency(spark: Any) -> Generator[Callable[[], None]]:
+    """Gives the session the settings for low latency when it is called; afterwards they are as before."""
+
+    def turn() -> None:
+        session(master="local[2]", low_latency=True)
+
+    yield turn
+    for key in LOW_LATENCY:
+        if spark.conf.isModifiable(key):
+            spark.conf.unset(key)
+    context = spark.sparkContext
+    files = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
+    files.setWriteChecksum(True)
+
+
 def test_a_stream_from_topic_to_topic_goes_on_from_its_checkpoint_and_shows_its_lag(
-    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+    spark: Any,
+    everlog_bootstrap: str,
+    new_topic: NewTopic,
+    tmp_path: Path,
+    turn_to_low_latency: Callable[[], None],
 ) -> None:
     source, sink = new_topic(2), new_topic(2)
-    group = f"g-{sink}"
-    frame = (
-        spark.readStream.format("everlog")
-        .option("kafka.bootstrap.servers", everlog_bootstrap)
-        .option("subscribe", source)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", 40)
-        .load()
-        .selectExpr("key", "value")
-    )
+    group, checkpoint = f"g-{sink}", tmp_path / "checkpoint"
     sent: list[str] = []
-    for part in range(2):
+    for low_latency in (False, True):
         with Producer(everlog_bootstrap) as producer:
             for number in range(60):
-                sent.append(f"{part}-{number}")
+                sent.append(f"{low_latency}-{number}")
                 producer.send(source, sent[-1].encode(), partition=number % 2)
-        run_now(frame, everlog_bootstrap, tmp_path / "checkpoint", topic=sink, commitGroup=group)
+        if low_latency:
+            turn_to_low_latency()
+        frame = (
+            spark.readStream.format("everlog")
+            .option("kafka.bootstrap.servers", everlog_bootstrap)
+            .option("subscribe", source)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", 40)
+            .option("lowLatency", low_latency)
+            .load()
+            .selectExpr("key", "value")
+        )
+        run_now(frame, everlog_bootstrap, checkpoint, topic=sink, commitGroup=group)
         assert contents(everlog_bootstrap, sink) == sorted(sent)
+    # Two batches of each kind. A file beside each of the checkpoint's costs a process; there is none now.
+    assert sorted(path.name for path in (checkpoint / "offsets").glob("[0-9]*")) == ["0", "1", "2", "3"]
+    assert {path.name for path in (checkpoint / "offsets").glob("*.crc")} == {".0.crc", ".1.crc"}
     with Admin(everlog_bootstrap) as admin:
         assert [entry.lag for entry in admin.group_lag(group)] == [0, 0]
         assert [
