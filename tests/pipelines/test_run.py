@@ -19,7 +19,7 @@ import pytest
 import everlog
 from everlog.pipelines.checkpoints import read_checkpoints
 from everlog.pipelines.scaffold import TEMPLATES
-from tests.pipelines.templates.templated import read
+from tests.pipelines.command import read
 from tests.spark.standalone import NoRoom, standalone_cluster
 
 PATIENCE_S = 900.0

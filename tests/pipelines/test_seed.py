@@ -7,7 +7,7 @@ import everlog
 from everlog.admin import ConfigResource
 from everlog.cli.pipeline_seed import seed_project
 from everlog.pipelines.project import Project, load_project
-from tests.pipelines.templates.templated import read
+from tests.pipelines.command import read
 
 EXTRAS = """
 [[topics]]

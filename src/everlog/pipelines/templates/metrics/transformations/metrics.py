@@ -55,7 +55,19 @@ def keyed() -> DataFrame:
     return by_name(_metrics())
 
 
-@dp.table(partition_cols=["metric"], comment="Measurements, a directory for each metric")
+dp.create_sink(
+    name="metrics_table",
+    format="everlog_table",
+    options={
+        "kafka.bootstrap.servers": BOOTSTRAP,
+        "path": f"{spark.conf.get('everlog.storage')}/lake/metrics",
+        "tableFormat": str(spark.conf.get("table.format")),
+        "partitionBy": "metric",
+    },
+)
+
+
+@dp.append_flow(target="metrics_table")
 def metrics() -> DataFrame:
     """All measurements as rows."""
     return measurements(_metrics())
