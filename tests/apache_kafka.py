@@ -115,7 +115,10 @@ def start_broker(
 
 
 def wait_ready(process: "subprocess.Popen[bytes]", directory: Path, timeout_s: float = 60.0) -> None:
-    """Return once the broker of `directory` says that it has started; fail if it ends or takes too long."""
+    """Return once the broker of `directory` says that it has started.
+
+    Fails if it ends or takes too long, which ends it: nobody else knows of it yet.
+    """
     output = _output_of(directory)
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -125,6 +128,8 @@ def wait_ready(process: "subprocess.Popen[bytes]", directory: Path, timeout_s: f
         if process.poll() is not None:
             raise RuntimeError(f"Apache Kafka ended with {process.returncode}:\n{text[-2000:]}")
         time.sleep(0.05)
+    process.kill()
+    process.wait()
     raise TimeoutError(f"Apache Kafka was not up after {timeout_s} s; see {output}")
 
 
