@@ -18,6 +18,6 @@ def test_a_topic_is_made_on_the_broker_under_test(bootstrap: str, new_topic: New
 def test_a_kafka_that_does_not_come_up_in_time_is_not_left_behind(tmp_path: Path) -> None:
     (tmp_path / "data.out").touch()
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    with process, pytest.raises(TimeoutError, match="not up after 0.1 s"):
+    with process, pytest.raises(TimeoutError, match=r"not up after 0\.1 s"):
         apache_kafka.wait_ready(process, tmp_path / "data", timeout_s=0.1)
     assert process.returncode == -9
