@@ -155,8 +155,8 @@ def test_each_metric_has_a_partition_and_a_directory(new_project: NewProject) ->
     assert {len(partitions) for partitions in places.values()} == {1}
     place = made.storage / "lake" / "metrics"
     table = open_table(TableSpec(name="metrics", topic="metrics", location=str(place)), create=False)
-    counts = Counter(table.read(["metric"]).column("metric").to_pylist())
-    assert counts == {"cpu.load": 90, "mem.used": 90, "http.requests": 60}
+    metrics: list[str] = table.read(["metric"]).column("metric").to_pylist()
+    assert Counter(metrics) == {"cpu.load": 90, "mem.used": 90, "http.requests": 60}
     directories = {path.name for path in (place / "data").iterdir()}
     assert directories == {"metric=cpu.load", "metric=mem.used", "metric=http.requests"}
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from everlog.values.arrow import Array, DataType, Schema, StructArray, one_array, pa, types
 from everlog.values.decoded import BadSetting, Decoded
@@ -206,8 +206,9 @@ def _fill(message: Any, field: Field, value: Any) -> None:
         case timedelta():
             message.FromTimedelta(value)
         case dict():
-            for name, inner in zip(value, _known_fields(field.message_type, list(value)), strict=True):
-                _set(message, inner, value[name])
+            row = cast("dict[str, Any]", value)
+            for inner in _known_fields(field.message_type, list(row)):
+                _set(message, inner, row[inner.name])
         case _:
             raise TypeError(f"found {value!r}, expected {field.message_type.full_name}")
 
