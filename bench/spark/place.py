@@ -92,7 +92,9 @@ class Place:
     def fill(self, topic: str, count: int, size: int) -> None:
         """Put values into a topic, and the same rows beside it as Parquet."""
         self.write(Job("", "write", "everlog", "at_least_once"), topic, count, size)
-        self.frame(Job("", "read", "everlog"), topic).write.parquet(str(self._parquet(topic)))
+        rows = self.frame(Job("", "read", "everlog"), topic)
+        # As in the topic: uncompressed.
+        rows.write.option("compression", "none").parquet(str(self._parquet(topic)))
 
     def drop(self, topic: str) -> None:
         """Remove what `fill` put beside a topic."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import everlog
+from everlog.spark.source.record_schema import NEVER_NULL
 from tests.spark.conftest import NewTopic
 from tests.spark.source_reads import send
 from tests.unit.values.test_protobuf import SET
@@ -52,6 +53,7 @@ def test_columns_and_rows_are_those_of_the_other_connector(
         "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
         "timestampType:int,headers:array<struct<key:string,value:binary>>>"
     )
+    assert {field.name for field in frame.schema if not field.nullable} == NEVER_NULL
     rows = (
         frame.selectExpr("*", "unix_millis(timestamp) AS ms").drop("timestamp").orderBy("partition").collect()
     )

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import socket
 import sys
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
@@ -96,13 +97,19 @@ def require_pyspark() -> None:
 
 
 def settings_for(master: str) -> dict[str, str]:
-    """Our settings of Spark for this master; a master on this machine keeps its traffic on loopback."""
+    """Our settings of Spark for this master; one on this machine keeps its traffic on loopback.
+
+    There, rows pass between Java and Python by Unix sockets where the system has them, which is cheaper. On
+    other machines their folder may have a path that is too long for them; that is for who knows it to set.
+    """
     settings = {
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.python.filterPushdown.enabled": "true",
     }
     if on_this_machine(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        if hasattr(socket, "AF_UNIX"):
+            settings["spark.python.unix.domain.socket.enabled"] = "true"
     return settings
 
 

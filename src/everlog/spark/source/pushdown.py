@@ -12,8 +12,8 @@ from typing import Any
 
 from everlog.model.topics import TopicPartition
 from everlog.spark.source.offsets import Offsets
+from everlog.spark.source.record_schema import NEVER_NULL
 
-_NEVER_NULL = frozenset({"topic", "partition", "offset", "timestampType"})
 _PUSHDOWN_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -88,7 +88,7 @@ def _narrowed(bounds: Bounds, one: Any, record: Collection[str]) -> tuple[Bounds
         return bounds, False
     column, value = path[0], getattr(one, "value", None)
     if kind == "IsNotNull":
-        return bounds, column in _NEVER_NULL
+        return bounds, column in NEVER_NULL
     if column == "timestamp":
         return _narrowed_by_time(bounds, kind, value), False
     if column in ("topic", "partition") and kind in ("EqualTo", "EqualNullSafe", "In"):

@@ -15,8 +15,8 @@ def schema(**options: str) -> str:
 
 
 PLAIN = (
-    "`key` BINARY, `value` BINARY, `topic` STRING, `partition` INT, `offset` BIGINT, "
-    "`timestamp` TIMESTAMP, `timestampType` INT"
+    "`key` BINARY, `value` BINARY, `topic` STRING NOT NULL, `partition` INT NOT NULL, "
+    "`offset` BIGINT NOT NULL, `timestamp` TIMESTAMP, `timestampType` INT NOT NULL"
 )
 
 
@@ -26,7 +26,7 @@ def test_columns_are_those_of_the_other_connector() -> None:
 
 
 def test_columns_can_be_chosen() -> None:
-    assert schema(columns="value, OFFSET") == "`value` BINARY, `offset` BIGINT"
+    assert schema(columns="value, OFFSET") == "`value` BINARY, `offset` BIGINT NOT NULL"
     with pytest.raises(ConfigError, match="unknown column 'valu'"):
         schema(columns="valu")
     with pytest.raises(ConfigError, match="names a column twice"):
@@ -36,7 +36,7 @@ def test_columns_can_be_chosen() -> None:
 def test_fields_of_the_value_stand_beside_the_records_columns() -> None:
     made = schema(valueFormat="json", valueSchema="id BIGINT, name STRING", columns="key,offset")
     assert made == (
-        "`key` BINARY, `offset` BIGINT, id BIGINT, name STRING, "
+        "`key` BINARY, `offset` BIGINT NOT NULL, id BIGINT, name STRING, "
         "`_corrupt_record` BINARY, `_corrupt_reason` STRING"
     )
 
