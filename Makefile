@@ -61,7 +61,7 @@ chaos: $(VENV)/.tests bytecode ## kill, stop and pause a real broker under load 
 	for scenario in failover kill controller pause stop rolling transactions disk-full fsync clock; do \
 		$(BIN)/everlog chaos run --scenario $$scenario --html .work/chaos-$$scenario.html || exit 1; done
 
-spark-kills: $(VENV)/.tests bytecode ## SPARK_KILLS (200) kills of drivers, executors, tasks and brokers under exactly-once queries; goes on where it was stopped
+spark-kills: $(VENV)/.tests bytecode ## SPARK_KILLS (200) kills of drivers, executors, tasks and brokers under exactly-once queries (30 to 60 minutes; goes on where it was stopped)
 	$(BIN)/python -m tests.spark.kills --kills $(SPARK_KILLS)
 	$(BIN)/python -m tests.spark.kills --small $(SPARK_KILLS)
 	$(BIN)/python -m tests.spark.kills_table --kills $(SPARK_KILLS)

@@ -1,4 +1,7 @@
-"""The long run: `python -m tests.spark.kills --kills 200`; begun again, it goes on where it was stopped."""
+"""The long run, 30 to 60 minutes: `python -m tests.spark.kills --kills 200`.
+
+Begun again, it goes on where it was stopped: the ledger knows who was killed, and another one begins anew.
+"""
 
 import argparse
 import random
