@@ -22,7 +22,7 @@ uses = {
 }
 for name, use in uses.items():
     gc.unfreeze()
-    worker_memory._state.settled = False
+    worker_memory._state.settled = 0
     use()
     assert gc.get_freeze_count() > 1000, name
 """
