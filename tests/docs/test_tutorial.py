@@ -6,7 +6,6 @@ file. Lines below a command that begin without `$` are what it prints, if the co
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,14 +35,13 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
-def test_the_tutorial_runs(tmp_path: Path) -> None:
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("no Java on this machine: Spark needs 17 or newer")
+@pytest.mark.xdist_group("pipeline")
+def test_the_tutorial_runs(tmp_path: Path, java_for_runs: dict[str, str]) -> None:
     ran = 0
     with everlog.Cluster(processes=True) as cluster:
         environment = {
             **os.environ,
+            **java_for_runs,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "EVERLOG_BOOTSTRAP": cluster.bootstrap_servers,
         }
