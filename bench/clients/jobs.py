@@ -38,7 +38,7 @@ class Work:
     programs: tuple[Program, ...]
     goals: tuple[Goal, ...]
     bound: str
-    """The program that no client can beat, as it has nothing to do with the bytes."""
+    """The program that does nothing with the bytes: about what the broker and the loopback carry."""
 
 
 _SENDERS = (

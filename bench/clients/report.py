@@ -48,7 +48,7 @@ def text_tables(results: Results) -> str:
             f"{goal.want:>6g}x{by_cpu:>9} {_verdict(goal, ratio)}"
         )
     if bounds := _bounds(results):
-        lines += ["", "what no client can beat: bare sockets, which do nothing with the bytes", *bounds]
+        lines += ["", "beside bare sockets, which do nothing with the bytes", *bounds]
     return "\n".join([*lines, *(f"failed: {failure}" for failure in results.failures)])
 
 

@@ -59,9 +59,9 @@ def test_a_ratio_below_the_floor_is_told() -> None:
     assert "as wanted" in report.text_tables(results([150], [100]))
 
 
-def test_columns_are_told_beside_what_no_client_can_beat() -> None:
+def test_columns_are_told_beside_what_a_bare_socket_does() -> None:
     found = results([150], [100])
-    assert "no client" not in report.text_tables(found), "a goal of records one by one"
+    assert "bare sockets" not in report.text_tables(found), "a goal of records one by one"
     found.samples[0] = replace(found.samples[0], program="everlog send_arrow", records_per_s=300)
     bare = replace(found.samples[0], program="bare socket, send", records_per_s=400, cpu_s_per_million=0.5)
     found.samples.append(bare)
