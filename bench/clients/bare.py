@@ -1,4 +1,4 @@
-"""What no client can beat: the same bytes through a bare socket, by programs that do nothing with them.
+"""About what the broker carries: the same bytes through a bare socket, by programs that do nothing with them.
 
 They say what the broker and the loopback carry, and what a client pays for that alone: batches made once and
 sent again and again, answers received into one buffer and looked at no further than to know what to ask next.
