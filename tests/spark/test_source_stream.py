@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import everlog
+from everlog.spark.errors import explain
 from tests.spark.conftest import NewTopic
 from tests.spark.patience import patiently
 from tests.spark.source_reads import at, delete, send
@@ -114,3 +115,52 @@ def test_a_running_query_goes_on_with_what_comes_and_fails_with_one_line_when_re
         assert "Traceback" not in str(caught.value)
     finally:
         query.stop()
+
+
+def test_mistakes_of_a_stream_are_told_in_one_line(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    send(everlog_bootstrap, topic, NUMBERS[:3])
+    with everlog.Admin(everlog_bootstrap) as admin:
+        admin.delete_records({everlog.TopicPartition(topic, 0): 2})
+    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "500"}
+    cases: list[tuple[dict[str, str], dict[str, str], str]] = [
+        (nobody, {}, "no broker answered at 127.0.0.1:1 within 0.5 s"),
+        ({"subscribe": "nowhere"}, {}, "there is no topic 'nowhere' at"),
+        (
+            {"startingOffsets": json.dumps({topic: {"0": 0}})},
+            {},
+            f"offsets 0 to 1 of {topic}-0 were deleted before they could be read: the log starts at 2",
+        ),
+        ({"valueFormat": "json", "valueSchema": "id BIGINTT"}, {}, "BIGINTT"),
+        ({}, nobody, "127.0.0.1:1"),
+        ({}, {"topic": "nowhere", "kafka.allow.auto.create.topics": "false"}, "nowhere"),
+    ]
+    for number, (reading, writing, says) in enumerate(cases):
+        said = failure_of_a_stream(spark, everlog_bootstrap, topic, tmp_path / str(number), reading, writing)
+        assert says in said
+        assert "Traceback" not in said
+        assert "\tat " not in said
+
+
+def failure_of_a_stream(
+    spark: Any, bootstrap: str, topic: str, folder: Path, reading: dict[str, str], writing: dict[str, str]
+) -> str:
+    """What a stream from topic to topic says when it fails, in the one line that `explain` makes of it."""
+
+    def attempt() -> None:
+        frame = a_stream(spark, bootstrap, topic, **reading).selectExpr("'x' AS value")
+        options = {"kafka.bootstrap.servers": bootstrap, "topic": f"{topic}-copy", **writing}
+        writer = frame.writeStream.format("everlog").options(**options)
+        query = (
+            writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+        )
+        assert query.awaitTermination(240), "the query did not end"
+
+    with pytest.raises(Exception) as caught:  # Spark has a type of its own for each way
+        patiently(attempt)
+    said = explain(caught.value)
+    assert said is not None, caught.value
+    assert "Traceback" not in str(caught.value)
+    return said
