@@ -284,6 +284,7 @@ def test_what_is_left_out_is_checked_at_once() -> None:
 
 def test_who_takes_much_at_a_time_asks_for_more_of_few_partitions() -> None:
     world = World(ZERO, ONE)
+    assert {each.max_bytes for each in world.ask()[0].asked.values()} == {1 << 20}
     world.fetching.answer_bytes = 8 << 20
     [fetch] = world.ask()
     assert {each.max_bytes for each in fetch.asked.values()} == {4 << 20}
