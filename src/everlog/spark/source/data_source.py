@@ -21,7 +21,9 @@ class EverlogDataSource(DataSource):
         """The columns of a read, as DDL."""
         from everlog.spark.source.options import read_options
         from everlog.spark.source.record_schema import read_schema
+        from everlog.spark.worker_memory import settle_memory
 
+        settle_memory()
         with told_in_one_line():
             # Whether it will be a stream is not known here; what is wrong in both cases is told early.
             return read_schema(read_options(self.options, streaming=None))
