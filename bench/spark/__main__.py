@@ -157,7 +157,10 @@ class Course:
                     self._wait_quiet()
                     before, began = self._used(), time.perf_counter()
                     with self._place.query(job, source, target) as query:
+                        cpu_before, batch_before = self._place.cpu_s(), query.lastProgress["batchId"]
                         took = self._pulse(job, source, target)
+                        cpu_s = self._place.cpu_s() - cpu_before
+                        batches = max(1, query.lastProgress["batchId"] - batch_before)
                         if query.exception() is not None:
                             raise RuntimeError(str(query.exception()))
                     foreign = self._foreign(before, began)
@@ -168,9 +171,13 @@ class Course:
                     float(f"{statistics.median(took):.4g}"),
                     float(f"{statistics.quantiles(took, n=100)[98]:.4g}"),
                     foreign,
+                    float(f"{cpu_s / batches * 1000:.4g}"),
                 )
                 self._results.latencies.append(latency)
-                _say(f"{job.name:48} p50 {latency.p50_ms:8.1f} ms  p99 {latency.p99_ms:8.1f} ms")
+                _say(
+                    f"{job.name:48} p50 {latency.p50_ms:8.1f} ms  p99 {latency.p99_ms:8.1f} ms"
+                    f"  {latency.cpu_ms_a_batch:6.1f} CPU ms a batch"
+                )
 
     def _pulse(self, job: Job, source: str, target: str) -> list[float]:
         isolation = "read_committed" if job.guarantee == "exactly_once" else "read_uncommitted"

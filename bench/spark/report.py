@@ -86,12 +86,15 @@ def _latencies(results: Results) -> list[str]:
     jobs = list(dict.fromkeys(latency.job for latency in results.latencies))
     if not jobs:
         return []
-    lines = [f"{'':8}{'topic to topic, ms':48}{'p50':>8}{'least .. most':>18}{'p99':>10}"]
+    lines = [
+        f"{'':8}{'topic to topic, ms':48}{'p50':>8}{'least .. most':>18}{'p99':>10}{'CPU ms a batch':>18}"
+    ]
     for job in jobs:
         taken = results.latency(job)
         p50, p99 = Spread.of([one.p50_ms for one in taken]), Spread.of([one.p99_ms for one in taken])
+        cpu = Spread.of([one.cpu_ms_a_batch for one in taken])
         span = f"{p50.least:,.0f} .. {p50.most:,.0f}"
-        lines.append(f"{'':8}{job:48}{p50.median:>8,.0f}{span:>18}{p99.median:>10,.0f}")
+        lines.append(f"{'':8}{job:48}{p50.median:>8,.0f}{span:>18}{p99.median:>10,.0f}{cpu.median:>18,.0f}")
     return lines
 
 

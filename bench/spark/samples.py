@@ -35,6 +35,8 @@ class Latency:
     p50_ms: float
     p99_ms: float
     foreign_cores: float
+    cpu_ms_a_batch: float = 0.0
+    """Of the virtual machine and all Python processes that it starts; 0 in samples that do not have it."""
 
 
 @dataclass(frozen=True, slots=True)
