@@ -111,7 +111,9 @@ class DemoView:
         self._lines(Fields(rows).lines())
         self.heading("How Spark kept up")
         header = ("  FLOW", "BATCHES", "ROWS", "ROWS/S", "LAG")
-        cells = [(f"  {one.flow}", one.batches, one.rows_in, round(one.rate), one.lag) for one in flows]
+        cells = [
+            (f"  {one.flow}", one.batches, f"{one.rows_in:,}", f"{one.rate:,.0f}", one.lag) for one in flows
+        ]
         self._lines(Table(header, cells).lines())
         self.heading("Exactly once")
         for text in checks.held:
