@@ -35,6 +35,7 @@ def main() -> int:
     parser.add_argument("--ledger", type=Path, default=WORK / "ledger.jsonl", help="a line for each kill")
     parser.add_argument("--only", help="of the plan, what is of this sink, victim or life")
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after so long, with fewer kills")
+    parser.add_argument("--low-latency", action="store_true", help="topics are read with lowLatency=true")
     parser.add_argument("--small", type=int, default=0, help="kills without a JVM instead, so many")
     parser.add_argument("--no-two-phase", action="store_true", help="with --small: no two-phase commit")
     parser.add_argument("--summary", action="store_true", help="print the table of a ledger, kill nobody")
@@ -43,12 +44,15 @@ def main() -> int:
         return _run_small(given.small, given.seed, two_phase=not given.no_two_phase)
     ledger = Ledger(given.ledger, given.seed)
     if not given.summary:
-        _run(ledger, given.kills, given.seed, given.only, time.monotonic() + 60 * given.minutes)
+        deadline = time.monotonic() + 60 * given.minutes
+        _run(ledger, given.kills, given.seed, given.only, deadline, low_latency=given.low_latency)
     print("\n" + summary(ledger.entries))
     return 0 if all(entry.right for entry in ledger.entries) else 1
 
 
-def _run(ledger: Ledger, wanted: int, seed: int, only: str | None, deadline: float) -> None:
+def _run(
+    ledger: Ledger, wanted: int, seed: int, only: str | None, deadline: float, *, low_latency: bool
+) -> None:
     """Carry out what is left of the plan, life by life."""
     left = cheap_first(ledger.left_of(plan(wanted, seed)))
     if only is not None:
@@ -61,7 +65,7 @@ def _run(ledger: Ledger, wanted: int, seed: int, only: str | None, deadline: flo
     for life, block in groupby(left, key=lambda one: one[1].life):
         if time.monotonic() > deadline:
             return
-        _live(life, list(block), ledger, progress, java, seed, deadline)
+        _live(life, list(block), ledger, progress, java, seed, deadline, low_latency=low_latency)
 
 
 def _live(
@@ -72,6 +76,8 @@ def _live(
     java: str,
     seed: int,
     deadline: float,
+    *,
+    low_latency: bool,
 ) -> None:
     folder = Path(tempfile.mkdtemp(prefix="everlog-kills-"))
     # Chance goes on from what is done: a run that is begun again does not repeat the same moments.
@@ -79,7 +85,12 @@ def _live(
     wrong = ""
     try:
         campaign = Campaign(
-            folder, seed=chance, two_phase=life.two_phase, executors=life.executors, java=java
+            folder,
+            seed=chance,
+            two_phase=life.two_phase,
+            executors=life.executors,
+            java=java,
+            low_latency=low_latency,
         )
         with closing(campaign):
             for number, one in enumerate(rounds(kills, chance)):

@@ -50,6 +50,7 @@ class Campaign:
         spark: bool = True,
         executors: int = 0,
         java: str = "",
+        low_latency: bool = False,
     ) -> None:
         """Start all that is needed; without `spark` its part is played by processes without a JVM."""
         self.chance = random.Random(seed)
@@ -74,7 +75,11 @@ class Campaign:
             self._producer = Producer(self.broker.bootstrap)
             stack.callback(self._producer.close, 0)
             topic = TopicSink(
-                self.broker.bootstrap, folder / "driver", self.driver.steps, input_topic="input"
+                self.broker.bootstrap,
+                folder / "driver",
+                self.driver.steps,
+                input_topic="input",
+                low_latency=low_latency,
             )
             self._sinks: dict[str, Sink] = {"topic": topic}
             self._fed: Counter[str] = Counter()

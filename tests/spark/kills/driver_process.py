@@ -81,6 +81,7 @@ def _start(spark: Any, bootstrap: str, wanted: dict[str, str]) -> Any:
         .option("subscribe", wanted["input"])
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", ROWS_A_BATCH)
+        .option("lowLatency", wanted["low_latency"])
         .load()
         .selectExpr("key", "value")
         .writeStream.format("everlog")

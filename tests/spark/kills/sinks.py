@@ -55,8 +55,11 @@ class TopicSink:
 
     name = "topic"
 
-    def __init__(self, bootstrap: str, folder: Path, steps: Path, *, input_topic: str) -> None:
+    def __init__(
+        self, bootstrap: str, folder: Path, steps: Path, *, input_topic: str, low_latency: bool
+    ) -> None:
         self.input = input_topic
+        self._low_latency = low_latency
         self._bootstrap = bootstrap
         self._checkpoint = folder / "checkpoint"
         self._steps = steps
@@ -67,7 +70,12 @@ class TopicSink:
         self.seen: Counter[int] = Counter()
 
     def config(self) -> dict[str, Any]:
-        return {"name": self.name, "input": self.input, "checkpoint": str(self._checkpoint)}
+        return {
+            "name": self.name,
+            "input": self.input,
+            "checkpoint": str(self._checkpoint),
+            "low_latency": "true" if self._low_latency else "false",
+        }
 
     def order(self, step: str, victims: list[str]) -> None:
         order = self._steps / step

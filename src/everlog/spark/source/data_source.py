@@ -44,12 +44,17 @@ class EverlogDataSource(DataSource):
     def streamReader(self, schema: Any) -> Any:
         """The reader of a streaming query."""
         from everlog.spark.source.options import read_options
-        from everlog.spark.source.prompt_reader import PromptStreamReader
-        from everlog.spark.source.stream_reader import EverlogStreamReader
 
         with told_in_one_line():
             options = read_options(self.options, streaming=True)
-            return (PromptStreamReader if options.low_latency else EverlogStreamReader)(options, schema)
+            if options.low_latency:
+                # It stands on a class of Spark that is not public: whoever does not ask for it needs none.
+                from everlog.spark.source.prompt_reader import PromptStreamReader
+
+                return PromptStreamReader(options, schema)
+            from everlog.spark.source.stream_reader import EverlogStreamReader
+
+            return EverlogStreamReader(options, schema)
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         """The writer of a batch query."""
