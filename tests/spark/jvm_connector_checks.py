@@ -44,7 +44,8 @@ class Place:
     def topic(self, name: str, partitions: int = 2) -> str:
         """A new topic."""
         with everlog.Admin(self.bootstrap) as admin:
-            admin.create_topic(name, partitions=partitions)
+            # Records of 1970 are to stay.
+            admin.create_topic(name, partitions=partitions, configs={"retention.ms": "-1"})
         return name
 
     def read(self, topic: str, **options: str) -> Any:

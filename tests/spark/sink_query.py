@@ -10,6 +10,7 @@ import pytest
 
 from everlog import Admin, Consumer, TopicPartition
 from everlog.spark.sink.deciding import Decider
+from everlog.spark.sink.decisions import decided_batch
 from everlog.spark.sink.names import transactional_id_prefix
 from everlog.spark.sink.options import SinkOptions
 from everlog.spark.sink.producers import BatchPlace
@@ -67,6 +68,11 @@ class Query:
 
         with pytest.raises(Killed):
             self.decider.run(steps)
+
+    def decided(self) -> int | None:
+        """The last batch whose decision tasks know of by now."""
+        with Admin(self.bootstrap) as admin:
+            return decided_batch(admin, self.id)
 
     def seen(self) -> list[str]:
         """What readers of committed records see by now, waiting for nothing that is open."""
