@@ -84,29 +84,6 @@ def seal(
     else:
         batch = bytearray(HEADER_BYTES)
         batch += compress(codec, records.copy_behind(0), level)
-    put_header(
-        batch,
-        records,
-        codec,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        transactional=transactional,
-    )
-    return batch
-
-
-def put_header(
-    batch: bytearray,
-    records: Counted,
-    codec: Codec,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    transactional: bool,
-) -> None:
-    """Fill in the header, for which there is room, and the checksum."""
     put_fields(
         batch,
         records,
@@ -118,6 +95,7 @@ def put_header(
     )
     with memoryview(batch) as view:
         put_checksum(batch, crc32c(view[CRC_START:]))
+    return batch
 
 
 def put_fields(

@@ -1,6 +1,5 @@
 """The sink's options, read once and checked; no pyspark, so that whatever is wrong is told in one line."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -10,6 +9,7 @@ from everlog.client.core.admin.settings import AdminSettings
 from everlog.client.core.producer.settings import ProducerSettings
 from everlog.model.errors import ConfigError
 from everlog.model.topics import topic_name_problem
+from everlog.spark.option_names import refuse_misspelled
 from everlog.spark.source.client_settings import client_options, for_settings
 from everlog.values import FORMATS, SETTINGS, BadSetting, portable
 
@@ -69,7 +69,8 @@ class SinkOptions:
     def read(cls, options: Mapping[str, str]) -> "SinkOptions":
         """Check what Spark hands over; ConfigError names the option that will not do."""
         given = {name.lower(): value for name, value in options.items()}
-        _refuse_misspelled(options)
+        settings = (name for names in SETTINGS.values() for name in names)
+        refuse_misspelled(options, (*NAMES, *settings), ("kafka.",))
         guarantee = _guarantee(given.get("deliveryguarantee", Guarantee.EXACTLY_ONCE.value))
         if guarantee is Guarantee.EXACTLY_ONCE:
             _check_exactly_once(given)
@@ -99,20 +100,6 @@ class SinkOptions:
     def admin(self) -> dict[str, Any]:
         """Keyword arguments for an Admin of the same cluster."""
         return for_settings(dict(self.producer), AdminSettings)
-
-
-def _refuse_misspelled(given: Mapping[str, str]) -> None:
-    """Refuse what looks like an option of ours; unknown ones are left alone, as Spark's connector does."""
-    settings = {name for names in SETTINGS.values() for name in names}
-    known = {name.lower(): name for name in (*NAMES, *settings)}
-    for name in given:
-        low = name.lower()
-        if low in known or low.startswith("kafka."):
-            continue
-        if low == "bootstrap.servers":
-            raise ConfigError("unknown option bootstrap.servers: did you mean kafka.bootstrap.servers?")
-        if near := difflib.get_close_matches(low, known, n=1, cutoff=0.85):
-            raise ConfigError(f"unknown option {name}: did you mean {known[near[0]]}?")
 
 
 def _guarantee(value: str) -> Guarantee:

@@ -4,7 +4,6 @@ What is wrong or contradicts something else is refused by name. An option that n
 the other connector does, unless it looks like one of ours misspelled.
 """
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from everlog.client.core.consumer.settings import READ_COMMITTED, READ_UNCOMMITTED, ConsumerSettings
 from everlog.model.errors import ConfigError
 from everlog.model.topics import TopicPartition, topic_name_problem
+from everlog.spark.option_names import refuse_misspelled
 from everlog.spark.source.client_settings import client_options
 from everlog.spark.source.offsets import (
     EARLIEST,
@@ -146,7 +146,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceO
     With None for what is not known yet: what only one of the two refuses is not refused.
     """
     options = _Options(given)
-    _refuse_misspelled(given)
+    if "path" in options:
+        raise ConfigError(f"load({options.get('path')!r}): topics have no path; expected option subscribe")
+    refuse_misspelled(given, NAMES, ("kafka.", VALUE_PREFIX))
     start_option, start = _bound(options, "starting", Latest() if streaming else Earliest())
     if streaming:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
@@ -233,21 +235,6 @@ class _Options:
         if value not in (choice.lower() for choice in choices):
             raise ConfigError(f"option {name}={self.get(name)!r}: expected one of {', '.join(choices)}")
         return value
-
-
-def _refuse_misspelled(given: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in NAMES}
-    for name in given:
-        low = name.lower()
-        if low == "path":
-            raise ConfigError(f"load({given[name]!r}): topics have no path; expected option subscribe")
-        if low in known or low.startswith(("kafka.", VALUE_PREFIX)):
-            continue
-        if low == "bootstrap.servers":
-            raise ConfigError("unknown option bootstrap.servers: did you mean kafka.bootstrap.servers?")
-        near = difflib.get_close_matches(low, known, n=1, cutoff=0.85)
-        if near:
-            raise ConfigError(f"unknown option {name}: did you mean {known[near[0]]}?")
 
 
 def _check_unused(options: _Options) -> None:

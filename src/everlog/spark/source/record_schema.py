@@ -29,7 +29,7 @@ TYPES = {
 
 NEVER_NULL = frozenset({"topic", "partition", "offset", "timestampType"})
 """Those that every record has. Spark is told so, and leaves out what looks at each row for it: a quarter of
-what it needs for reading."""
+Java's work where rows are ready made."""
 
 ONE_COLUMN = {
     "string": "STRING",

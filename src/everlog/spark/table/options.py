@@ -1,6 +1,5 @@
 """The options of the format `everlog_table`: which table, and what the rows are that go into it."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -8,6 +7,7 @@ from typing import Any, Protocol
 from everlog.client.core.settings import ConnectionSettings
 from everlog.model.errors import ConfigError
 from everlog.model.topics import topic_name_problem
+from everlog.spark.option_names import refuse_misspelled
 from everlog.spark.source.client_settings import client_options
 from everlog.tables.rows import RECORD as NEEDED
 from everlog.tables.spec import FORMATS, MODES, TableSpec
@@ -69,7 +69,7 @@ class TableOptions:
 def read_options(given: Mapping[str, str]) -> TableOptions:
     """Read the options of a query; ConfigError names what is wrong."""
     options = {name.lower(): value.strip() for name, value in given.items()}
-    _refuse_misspelled(given)
+    refuse_misspelled(given, NAMES, ("kafka.", VALUE_PREFIX, PROPERTY_PREFIX), likeness=0.8)
     declared = options.get("table")
     if declared is not None:
         if not options.get(BOOTSTRAP):
@@ -185,14 +185,3 @@ def _flag(options: Mapping[str, str], name: str) -> bool:
 
 def _listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _refuse_misspelled(given: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in NAMES}
-    for name in given:
-        low = name.lower()
-        if low in known or low.startswith(("kafka.", VALUE_PREFIX, PROPERTY_PREFIX)):
-            continue
-        near = difflib.get_close_matches(low, known, n=1, cutoff=0.8)
-        if near:
-            raise ConfigError(f"unknown option {name}: did you mean {known[near[0]]}?")
