@@ -77,7 +77,9 @@ def everlog_bootstrap(
         yield from _apache(directory)
         return
     request.config.stash[_BROKER_STDERR] = directory / "stderr"
-    broker = brokers.start(["up", "--ephemeral", "--port", "0"], directory / "stderr")
+    # Many a test writes records with times of its own choice: none goes for its age while a session lasts.
+    kept = ["--override", "log.retention.check.interval.ms=86400000"]
+    broker = brokers.start(["up", "--ephemeral", "--port", "0", *kept], directory / "stderr")
     try:
         yield broker.bootstrap
         assert broker.process.poll() is None, f"the broker died during the tests:\n{broker.errors[-4000:]}"

@@ -26,6 +26,8 @@ from everlog.admin import (
 from everlog.model.ids import NO_UUID, Uuid
 
 FreshTopic = Callable[[], str]
+# For records of 1970, which would be old enough to go.
+KEPT = {"retention.ms": "-1"}
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +212,7 @@ def test_offsets_are_found_by_place_and_by_time(
     admin: everlog.Admin, bootstrap: str, fresh_topic: FreshTopic
 ) -> None:
     name = fresh_topic()
-    admin.create_topic(name, 2)
+    admin.create_topic(name, 2, configs=KEPT)
     produce(bootstrap, name, 10)
     place, empty = TopicPartition(name, 0), TopicPartition(name, 1)
 
@@ -233,7 +235,7 @@ def test_records_are_deleted_before_an_offset(
     admin: everlog.Admin, bootstrap: str, fresh_topic: FreshTopic
 ) -> None:
     name = fresh_topic()
-    admin.create_topic(name, 2)
+    admin.create_topic(name, 2, configs=KEPT)
     produce(bootstrap, name, 10)
     place = TopicPartition(name, 0)
 
@@ -252,7 +254,7 @@ def test_log_dirs_tell_the_size_of_partitions(
     admin: everlog.Admin, bootstrap: str, fresh_topic: FreshTopic
 ) -> None:
     name = fresh_topic()
-    admin.create_topic(name)
+    admin.create_topic(name, configs=KEPT)
     produce(bootstrap, name, 10)
     place = TopicPartition(name, 0)
     (node,) = (broker.node_id for broker in admin.describe_cluster().brokers)

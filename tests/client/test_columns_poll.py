@@ -48,7 +48,7 @@ def values(table: Any) -> list[bytes]:
 
 
 def test_c1_columns_hold_all_that_is_in_the_log(bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, retention_ms="-1")
     with Producer(bootstrap) as producer:
         producer.send(topic, b"one", b"a", partition=1, headers=[("x", b"1"), ("ä", None)], timestamp=NOON)
         producer.send(topic, None, None, partition=1, timestamp=NOON + 5)
@@ -98,7 +98,7 @@ def test_c1_a_poll_without_records_has_the_schema_and_no_rows(bootstrap: str, ne
 
 
 def test_c1_what_was_polled_can_be_sent_on(bootstrap: str, new_topic: NewTopic) -> None:
-    source, target = new_topic(2), new_topic(2)
+    source, target = new_topic(2, retention_ms="-1"), new_topic(2, retention_ms="-1")
     with Producer(bootstrap) as producer:
         for i in range(100):
             producer.send(source, b"v%d" % i, b"k%d" % i, headers=[("n", b"%d" % i)], timestamp=NOON + i)

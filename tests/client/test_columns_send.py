@@ -41,7 +41,7 @@ def key_values(stored: list[Stored]) -> list[tuple[bytes | None, bytes | None]]:
 
 
 def test_p1_rows_become_records_with_all_their_fields(bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, retention_ms="-1")
     table = pa.table(
         {
             "key": pa.array([b"a", None, b"", b"d"], pa.binary()),
@@ -146,7 +146,7 @@ def test_p1_every_type_of_bytes_will_do_whole_and_in_slices(
 def test_p1_timestamps_of_any_unit_become_milliseconds(
     bootstrap: str, new_topic: NewTopic, unit: str
 ) -> None:
-    topic = new_topic()
+    topic = new_topic(retention_ms="-1")
     kind: Any = {"int64": pa.int64(), "int16": pa.int16(), "date32": pa.date32()}.get(unit)
     moments = {"int16": [7, None, 9], "date32": [20_000, None, 20_001]}.get(unit, [NOON, None, NOON + 2_000])
     if kind is None:

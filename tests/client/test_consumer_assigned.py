@@ -114,7 +114,7 @@ def test_c7_seek_goes_anywhere_while_records_are_fetched_ahead(bootstrap: str, t
 
 
 def test_c7_seek_to_beginning_end_and_time(bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic()
+    topic = new_topic(retention_ms="-1")
     place = TopicPartition(topic, 0)
     at = 1_700_000_000_000
     write(bootstrap, topic, NUMBERS[:10], timestamps=[at + 1000 * number for number in range(10)])

@@ -24,7 +24,7 @@ CODECS: tuple[Codec, ...] = get_args(Codec)
 
 
 def test_p1_a_record_lies_where_its_delivery_says(bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, retention_ms="-1")
     with Producer(bootstrap) as producer:
         delivery = producer.send(
             topic,

@@ -29,7 +29,7 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def test_p1_a_record_lies_where_its_delivery_says(bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, retention_ms="-1")
 
     async def send() -> RecordMetadata:
         async with Producer(bootstrap) as producer:

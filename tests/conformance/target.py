@@ -18,6 +18,8 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    # Many a test writes records with times of its own choice: none goes for its age while a session lasts.
+    "log.retention.check.interval.ms": "86400000",
     # One broker has no second replica, and fewer partitions are made faster.
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "5",
