@@ -1,12 +1,12 @@
 """Topics for a measurement: created, made writable, deleted, on either broker."""
 
-import socket
 import time
 from dataclasses import dataclass
 from uuid import UUID
 
 from bench.loader import frames
 from bench.loader.batches import batch_of
+from bench.loader.connecting import connect
 
 _TOPIC_ALREADY_EXISTS = 36
 # Files of deleted topics go at once rather than after a minute: their dirty pages would be written back to
@@ -28,8 +28,7 @@ class Link:
     """One blocking connection: a frame out, a frame in."""
 
     def __init__(self, port: int, timeout_s: float = 30.0) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout_s)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = connect(port, timeout_s)
 
     def ask(self, frame: bytes | bytearray) -> memoryview:
         """Send a request and return the whole answer, size field included."""

@@ -1,12 +1,12 @@
 """Fetch as fast as the broker answers, into one buffer that is used again and again."""
 
 import select
-import socket
 import time
 from uuid import UUID
 
 from bench.loader.admin import Link
 from bench.loader.batches import HEADER, check_batches
+from bench.loader.connecting import connect
 from bench.loader.frames import EMPTY_FETCH_BYTES, FetchFrame, fetched_range, frame_size
 from bench.loader.jobs import ConsumeJob, Outcome
 
@@ -19,8 +19,7 @@ class _Connection:
     """One reader: where it is in the log, and the answer it is receiving."""
 
     def __init__(self, job: ConsumeJob) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", job.port), 10.0)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = connect(job.port)
         self.answers = 0
         self._frame = FetchFrame(UUID(job.topic_id), 0, max_bytes=_PARTITION_BYTES)
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))

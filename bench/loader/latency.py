@@ -1,13 +1,13 @@
 """How long a record takes to be acknowledged, and to reach a consumer that waits for it."""
 
 import select
-import socket
 import time
 from array import array
 from uuid import UUID
 
 from bench.loader.admin import Link
 from bench.loader.batches import batch_of
+from bench.loader.connecting import connect
 from bench.loader.frames import (
     EMPTY_FETCH_BYTES,
     FetchFrame,
@@ -63,8 +63,8 @@ class EndToEndLoad:
         self._error_at, self._base_offset_at = answer.error_at, answer.base_offset_at
         with Link(job.port) as link:
             self._first_offset = int64_at(link.ask(self._frame), self._base_offset_at) + 1
-        self._producer = _connect(job.port)
-        self._consumer = _connect(job.port)
+        self._producer = connect(job.port)
+        self._consumer = connect(job.port)
         self._acks = bytearray()
         self._sent = array("d")
         self._acked = array("d")
@@ -133,9 +133,3 @@ def quantiles(name: str, seconds: "array[float]") -> Outcome:
         f"{name}_{label}": ordered[min(last, int(len(ordered) * share))] * 1e6
         for label, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999))
     }
-
-
-def _connect(port: int) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", port), 10.0)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection

@@ -1,10 +1,10 @@
 """Produce as fast as the broker acknowledges."""
 
 import select
-import socket
 import time
 
 from bench.loader.batches import batch_of, batch_of_size
+from bench.loader.connecting import connect
 from bench.loader.frames import ProduceAnswer, around_batch, frame_size, int16_at
 from bench.loader.jobs import Outcome, ProduceJob
 
@@ -35,8 +35,7 @@ class _Connection:
     """One connection and how far it is: `acked <= sent <= acked + depth`, counted in frames."""
 
     def __init__(self, job: ProduceJob, ring: _Ring, ack_bytes: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", job.port), 10.0)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = connect(job.port)
         self.socket.setblocking(False)
         self.acked = 0
         self.sent = 0

@@ -250,6 +250,29 @@ async def test_a_removed_file_is_still_sent_to_a_slow_reader(tmp_path: Path) -> 
         writer.close()
 
 
+async def test_answers_to_this_machine_leave_unpaced() -> None:
+    chosen: list[bytes] = []
+
+    class Watched(EchoSession):
+        def __init__(self, connection: Connection, answer: Answer) -> None:
+            super().__init__(connection, answer)
+            made = connection._socket  # pyright: ignore[reportPrivateUsage]  # nothing else shows it
+            chosen.append(made.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0"))
+
+    server = Server(
+        asyncio.get_running_loop(),
+        SystemClock(),
+        Limits(),
+        lambda connection, _listener, _peer: Watched(connection, echo),
+        settle=lambda: None,
+    )
+    port = await server.listen("PLAINTEXT", "127.0.0.1", 0)
+    await server.serve(["PLAINTEXT"])
+    assert await ask(port, framed(b"hello"), expect=9) == framed(b"hello")
+    await server.close()
+    assert chosen == [b"reno"]
+
+
 async def test_a_peer_that_does_not_read_is_not_read_from() -> None:
     limits = Limits(max_unsent_bytes=64 * 1024)
     received = 0

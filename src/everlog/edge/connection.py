@@ -15,6 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol, cast
 
 from everlog.edge.disk import RealFile
+from everlog.edge.same_machine import send_unpaced
 from everlog.model.errors import ProtocolError
 from everlog.ports.files import FileSlice
 
@@ -127,6 +128,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._socket.family in (socket.AF_INET, socket.AF_INET6):
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            send_unpaced(self._socket)
             limits = self._server.limits
             if limits.send_buffer_bytes > 0:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)

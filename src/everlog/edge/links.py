@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from struct import Struct
 from typing import Final, cast
 
+from everlog.edge.same_machine import send_unpaced
 from everlog.model.errors import ProtocolError
 from everlog.ports.files import Buffer
 from everlog.ports.links import LinkOwner
@@ -226,6 +227,7 @@ class RealLink(asyncio.BufferedProtocol):
         for name, value in _TCP_OPTIONS.items():
             if hasattr(socket, name):
                 plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        send_unpaced(plain)
         kept, self._kept = self._kept, []
         if kept:
             made.writelines(kept)

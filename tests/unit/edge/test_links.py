@@ -177,6 +177,8 @@ def test_connections_have_no_delay_and_are_kept_alive(world: RealWorld) -> None:
     assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 5_000
+    if hasattr(socket, "TCP_CONGESTION"):
+        assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).startswith(b"reno")
 
 
 def test_a_socket_that_connects_to_itself_is_refused(

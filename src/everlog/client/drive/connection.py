@@ -13,6 +13,7 @@ from everlog.client.core.answer_frames import MAX_ANSWER_BYTES, AnswerFrames
 from everlog.client.core.errors import TimedOut, TlsFailed, Unreachable
 from everlog.client.core.versions import BrokerVersions
 from everlog.client.drive.tls import tls_problem
+from everlog.edge.same_machine import send_unpaced
 from everlog.model.errors import EverlogError, ProtocolError
 from everlog.wire.apis import ApiKey
 from everlog.wire.codec import decode_response, encode_request_pieces
@@ -279,6 +280,7 @@ class Connection(asyncio.BufferedProtocol):
         if made is not None:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            send_unpaced(made)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End; whatever was under way has failed."""

@@ -81,6 +81,24 @@ def test_the_buffers_of_a_socket_have_the_sizes_asked_for() -> None:
     assert run(work()) in ((40_000, 60_000), (20_000, 30_000))
 
 
+def test_requests_to_this_machine_leave_unpaced() -> None:
+    async def work() -> bytes:
+        async def behave(peer: Peer) -> None:
+            await peer.greet()
+            await peer.serve()
+
+        async with broker(behave) as calm:
+            connection = await connect(calm.address)
+            transport = connection._transport  # pyright: ignore[reportPrivateUsage]  # nothing else shows it
+            assert transport is not None
+            made = transport.get_extra_info("socket")
+            chosen: bytes = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+            connection.close()
+            return chosen
+
+    assert run(work()).rstrip(b"\0") == b"reno"
+
+
 def test_an_opening_that_failed_leaves_no_connection_behind() -> None:
     async def work() -> None:
         hung_up = asyncio.Event()
