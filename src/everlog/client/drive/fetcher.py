@@ -91,15 +91,18 @@ class Fetcher:
 
     def kick(self) -> None:
         """Send what can be sent."""
+        for fetch in self._next_requests():
+            self._spawn(self._keep_fetching(fetch))
+
+    def _next_requests(self) -> list[ConsumerFetch]:
+        """The requests to send now, each counted as sent; comes back when there may be more."""
         if self._is_closed:
-            return
+            return []
         loop = asyncio.get_running_loop()
         now = loop.time()
         found = self._fetching.plan(self._link.view, now, self._busy)
         self._finder.kick()
-        for fetch in found.requests:
-            self._busy.add(fetch.node_id)
-            self._spawn(self._fetch(fetch))
+        self._busy.update(fetch.node_id for fetch in found.requests)
         if found.leaderless:
             self._refresh(found.leaderless)
         if self._timer is not None:
@@ -107,6 +110,7 @@ class Fetcher:
             self._timer = None
         if found.wake_at is not None:
             self._timer = loop.call_at(found.wake_at, self.kick)
+        return found.requests
 
     def expect(self, take_bytes: int) -> None:
         """Know how much is taken at a time: answers bring half of it, so that the next is on its way."""
@@ -150,14 +154,31 @@ class Fetcher:
         except EverlogError as error:
             _log.debug("the fetch session at broker %d was not closed: %s", node_id, error)
 
+    async def _keep_fetching(self, fetch: ConsumerFetch) -> None:
+        """Fetch from one broker for as long as there is room for its answers.
+
+        The next request leaves in the same step of the loop in which an answer was taken in: a task of its
+        own would begin a step later, behind whoever was told that something has come.
+        """
+        node_id = fetch.node_id
+        following: ConsumerFetch | None = fetch
+        while following is not None:
+            await self._fetch(following)
+            self._busy.discard(node_id)
+            following = None
+            for found in self._next_requests():
+                if found.node_id == node_id:
+                    following = found
+                else:
+                    self._spawn(self._keep_fetching(found))
+        self._on_news()
+
     async def _fetch(self, fetch: ConsumerFetch) -> None:
         node_id = fetch.node_id
         limit = self._link.timeout + self._settings.fetch_max_wait_ms / 1000
         self.counts.fetches += 1
         try:
-            response = await self._link.call_node(
-                node_id, fetch.request, FetchResponse, limit, at_most=fetch.at_most, lane=Lane.FETCH
-            )
+            response = await self._ask(fetch, limit)
             now = asyncio.get_running_loop().time()
             taken = self._fetching.take(fetch, response, self._link.view, now)
             failure, pause_s = taken.failure, response.throttle_time_ms / 1000
@@ -183,10 +204,19 @@ class Fetcher:
             # It cannot be reached, or it asked for a pause (KIP-219).
             self._on_news()
             await asyncio.sleep(pause_s)
-        self._busy.discard(node_id)
-        self.kick()
-        # After the next request has left: what came is looked at while the broker answers that.
-        asyncio.get_running_loop().call_soon(self._on_news)
+
+    async def _ask(self, fetch: ConsumerFetch, limit: float) -> FetchResponse:
+        """Send a request, tell of what the one before it has brought, and wait for the answer."""
+        connection = self._link.ready(fetch.node_id, Lane.FETCH)
+        if connection is None:
+            self._on_news()
+            return await self._link.call_node(
+                fetch.node_id, fetch.request, FetchResponse, limit, at_most=fetch.at_most, lane=Lane.FETCH
+            )
+        answer = connection.send(fetch.request, FetchResponse, limit, at_most=fetch.at_most)
+        # After the request has left: what came is looked at while the broker answers.
+        self._on_news()
+        return await answer
 
     def _note(self, error: EverlogError, what: str) -> None:
         self._trouble = error

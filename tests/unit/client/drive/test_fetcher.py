@@ -387,3 +387,23 @@ def test_c5_nothing_is_fetched_while_it_is_not_known_from_where() -> None:
         assert cluster.served == []
         go_on.set()
         assert values(consumer, 1) == ["a"]
+
+
+def test_c1_the_next_request_has_left_when_the_application_hears_of_an_answer() -> None:
+    cluster = Cluster()
+    cluster.write("a")
+    heard: list[tuple[int, int]] = []
+    with reading(cluster, offset=None) as consumer:
+        fetcher = consumer._reading.fetcher  # pyright: ignore[reportPrivateUsage]  # nothing else shows it
+        tell = fetcher._on_news  # pyright: ignore[reportPrivateUsage]
+
+        def listen() -> None:
+            heard.append((fetcher.counts.chunks, fetcher.counts.fetches))
+            tell()
+
+        fetcher._on_news = listen  # pyright: ignore[reportPrivateUsage]
+        for value in "abcde":
+            assert values(consumer, 1) == [value]
+            cluster.write(chr(ord(value) + 1))
+    answered = [next(sent for chunks, sent in heard if chunks == number) for number in range(1, 5)]
+    assert all(sent > number for number, sent in enumerate(answered, 1)), heard
