@@ -1,7 +1,7 @@
 """TCP between two processes of one machine, as the kernel should treat it."""
 
 import socket
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 _TCP_CONGESTION: Final = getattr(socket, "TCP_CONGESTION", None)
 """Linux and FreeBSD have it."""
@@ -52,4 +52,5 @@ def send_unpaced(connection: TcpSocket) -> None:
 
 
 def _host(address: object) -> str:
-    return str(address[0]) if isinstance(address, tuple) else ""
+    # A tuple of what the family has, host first; the path of a Unix socket is a string.
+    return str(cast("tuple[object, ...]", address)[0]) if isinstance(address, tuple) else ""
