@@ -17,6 +17,7 @@ MAX_STRING: Final = 32767
 """Bytes of a string; Kafka keeps to what an int16 can say in flexible versions too."""
 
 _PACKERS_KEPT: Final = 256
+_LARGEST_UINT32: Final = 0xFFFFFFFF
 
 
 class UnencodableError(EverlogError):
@@ -35,6 +36,8 @@ def read_uvarint(buffer: bytes | memoryview, position: int, first: int) -> tuple
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
+            if value > _LARGEST_UINT32:
+                raise Malformed(f"a varint is {value}, which has more than 32 bits")
             return value, position
     raise Malformed("a varint is longer than 5 bytes")
 

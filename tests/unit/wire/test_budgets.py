@@ -99,6 +99,12 @@ def test_a_varint_has_at_most_five_bytes(varint: bytes) -> None:
     assert "topics: a varint is longer than 5 bytes" in _refused(MetadataRequest, 12, varint + bytes(20))
 
 
+def test_a_varint_has_at_most_32_bits() -> None:
+    # A request without topics, and a tag whose number is 2 to the power of 32.
+    asked = b"\x01" + bytes(2) + b"\x01" + b"\x80\x80\x80\x80\x10" + b"\0"
+    assert "a varint is 4294967296, which has more than 32 bits" in _refused(MetadataRequest, 12, asked)
+
+
 def test_a_length_is_at_most_what_is_left() -> None:
     assert "group_id: length 9 is too long: 8 bytes are left" in _refused(
         HeartbeatRequest, 0, b"\0\x09" + bytes(8)
