@@ -14,6 +14,7 @@ from everlog.broker.directory_moves import DirectoryMoves
 from everlog.broker.exchange import Exchange
 from everlog.broker.fetch_sessions import FetchSessions
 from everlog.broker.group_commit import GroupCommit
+from everlog.broker.healing import Healing
 from everlog.broker.housekeeping import Housekeeping
 from everlog.broker.membership import Membership, NodeWorld
 from everlog.broker.parked import ParkingLot
@@ -109,6 +110,9 @@ class Broker:
         """Has replicas mended whose stored bytes have changed."""
         self.housekeeping = Housekeeping(self, aside)
         self.cleaner = Cleaner(self, aside)
+        self.healing = Healing(self, aside)
+        """Brings logs back that a failed sync has closed."""
+        self.health.on_suspected = self.healing.look_soon
         self.moves = DirectoryMoves(self, aside)
         """Partitions on their way from one directory to another."""
         for name in {name for one in directories for name in one.partitions if len(directories) > 1}:
@@ -151,6 +155,7 @@ class Broker:
         self.moves.tick(now)
         self.coordinators.tick(now)
         self.housekeeping.tick(now)
+        self.healing.tick(now)
         self.cleaner.tick(now)
         self.parked.settle()
 

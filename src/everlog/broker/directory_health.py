@@ -4,7 +4,8 @@ A refusal of the disk is one file's matter until proven otherwise: the directory
 it does not take a small file. It has failed as well once a sync of a log in it has: nobody knows what is on
 that disk. The broker goes on with its other directories. After the last one, and after that of the metadata
 log, others do better what it did: whoever runs the node is told, and should end it. A broker that is alone
-goes on, for it can still be read, and takes records again once its disk does; unless the directory is gone.
+goes on, for it can still be read, and takes records again once its disk does (`Healing`); unless the directory
+is gone.
 """
 
 import logging
@@ -51,6 +52,8 @@ class DirectoryHealth:
         """Told when the broker cannot go on."""
         self.on_lost: Callable[[], None] = lambda: None
         """Told when the controller has something to hear about."""
+        self.on_suspected: Callable[[], None] = lambda: None
+        """Told when the disk has refused something, which may have left a log in doubt."""
         self._signs = {path: sign for path in ids if files.exists(sign := f"{path}/{META_PROPERTIES}")}
         for directory in self._online:
             directory.on_trouble = self._trouble(directory)
@@ -80,6 +83,7 @@ class DirectoryHealth:
     def suspect(self, directory: LogDirectory, *, lasting: bool = False) -> None:
         """Try a directory whose disk has refused something; `lasting` if a log takes no records for it."""
         path = directory.path
+        self.on_suspected()
         if lasting:
             self._unsynced.add(path)
         if path in self._tried or path in self.failed:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 
 from everlog.log.partition import PartitionLog
-from everlog.log.sync import SyncPlan
+from everlog.log.sync import SyncPlan, SyncPostponedError
 from everlog.model.ids import Instant
 from everlog.ports.alarm import Alarm
 from everlog.ports.aside import Aside
@@ -92,10 +92,12 @@ class GroupCommit:
         if self._queues.get(log) is not queue:
             return
         if isinstance(result, OSError):
-            _log.error(
-                "%s takes no records until the broker is restarted, fsync failed: %s", log.partition, result
-            )
-            log.sync_failed(result)
+            if isinstance(result, SyncPostponedError):
+                _log.error("%s cannot be synced for now: %s", log.partition, result)
+                log.sync_postponed()
+            else:
+                _log.error("%s takes no records for now, fsync failed: %s", log.partition, result)
+                log.sync_failed(result)
             waiters, queue.waiters = queue.waiters, []
             del self._queues[log]
             for _, waiter in waiters:

@@ -5,7 +5,7 @@ sync, and may lead, while it lacks what it should have. So the controller is ask
 stopped uncleanly, and to begin a leader epoch. Before it fetches anything in an epoch that begins without it,
 it gives up the damaged segment and what lies behind (`Replication`): later the leader might take it for one
 that has everything. Where nobody else is in sync it stays as it is: what it has beside the damage may be the
-only copy, and is served.
+only copy, and is served. A leader that its disk goes on refusing is taken out the same way (`Healing`).
 """
 
 import logging
@@ -37,7 +37,7 @@ RETRY_MS: Final = 500
 
 
 class Repairs:
-    """The replicas of this broker that are damaged, as far as it was noticed."""
+    """The replicas of this broker that are damaged or in doubt, as far as it was noticed."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
@@ -64,13 +64,16 @@ class Repairs:
                     self._broker.alarm.ring_by(due)
 
     def _partition(self, replica: Replica) -> PartitionImage | None:
-        """The partition, if its log here still has what was found."""
+        """The partition, if its log here still is what was found, and somebody counts on it."""
         log = replica.log
-        if replica.lost or log is None or log.damaged_at is None or log.failure is not None:
+        if replica.lost or log is None or (log.failure is not None and not log.in_doubt):
             return None
         if self._broker.replicas.get(replica.topic_id, replica.name.partition) is not replica:
             return None
-        return self._broker.image.topics_by_id[replica.topic_id].partitions[replica.name.partition]
+        partition = self._broker.image.topics_by_id[replica.topic_id].partitions[replica.name.partition]
+        if log.damaged_at is None and not (log.in_doubt and replica.leads):
+            return None
+        return partition
 
     def _ask(self, replica: Replica, partition: PartitionImage, now: Instant) -> None:
         again_at = Instant(now + RETRY_MS)

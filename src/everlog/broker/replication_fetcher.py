@@ -66,7 +66,7 @@ class FetchPeer(Protocol):
 class Fetching:
     """One partition that is fetched, in one leader epoch."""
 
-    __slots__ = ("key", "listed_in", "log", "replica", "rests", "state")
+    __slots__ = ("key", "listed_in", "log", "owes_sync", "replica", "rests", "state")
 
     def __init__(self, replica: Replica, state: FollowerState, log: PartitionLog) -> None:
         self.key: tuple[bytes, int] = (bytes(replica.topic_id), replica.name.partition)
@@ -77,6 +77,8 @@ class Fetching:
         """The request that last said where it is."""
         self.rests = False
         """Whether it says nothing for now: it waits for a sync, or for better times."""
+        self.owes_sync = log.in_doubt
+        """Whether a sync has failed: to say where it is would say that it has all before that durably."""
 
 
 class LeaderFetcher:
@@ -109,6 +111,9 @@ class LeaderFetcher:
         """Fetch a partition from now on."""
         self._fetching[fetching.key] = fetching
         self._left.pop(fetching.key, None)
+        if fetching.owes_sync:
+            self._rest(fetching, REST_MS)
+            return
         self._moved[fetching] = None
         self._broker.alarm.ring_by(self._broker.clock.now())
 
@@ -126,7 +131,7 @@ class LeaderFetcher:
             due = [one for at, one in self._resting if at <= now]
             self._resting = [entry for entry in self._resting if entry[0] > now]
             for one in due:
-                self._go_on(one)
+                self._wake(one)
             if self._resting:
                 self._broker.alarm.ring_by(min(at for at, _ in self._resting))
         if self._next_at is not None:
@@ -313,6 +318,7 @@ class LeaderFetcher:
             self._go_on(fetching)
             self.send()
         else:
+            fetching.owes_sync = True
             self._rest(fetching, REST_MS)
 
     def _rest(self, fetching: Fetching, wait_ms: int) -> None:
@@ -320,6 +326,16 @@ class LeaderFetcher:
         due = Instant(self._broker.clock.now() + wait_ms)
         self._resting.append((due, fetching))
         self._broker.alarm.ring_by(due)
+
+    def _wake(self, fetching: Fetching) -> None:
+        if not fetching.owes_sync:
+            self._go_on(fetching)
+        elif self._fetching.get(fetching.key) is fetching:
+            if fetching.log.failure is not None:
+                self._rest(fetching, REST_MS)
+            else:
+                fetching.owes_sync = False
+                self._sync(fetching)
 
     def _go_on(self, fetching: Fetching) -> None:
         fetching.rests = False

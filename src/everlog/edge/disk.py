@@ -11,7 +11,7 @@ inode in memory; `max_open_files` above the number of files in use makes even th
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
 from everlog.edge.descriptors import Descriptor, DescriptorPool, regular_file_size
@@ -140,6 +140,19 @@ class RealFile:
                 # next fsync would succeed and mean nothing (Rebello et al., USENIX ATC 2020).
                 self._broken = True
                 raise
+
+    def rewrite(self, position: int, buffers: Iterable[Buffer]) -> None:
+        """Write the bytes from `position` on again and make them durable; blocks. See the port."""
+        with self._descriptor.pinned() as number:
+            if self._descriptor.read_only:
+                self._refuse()
+            self._broken = True
+            os.ftruncate(number, self._size)
+            for buffer in buffers:
+                position += _write_all(number, (buffer,), position)
+            assert position == self._size, (self.path, position, self._size)
+            _sync_data(number)
+            self._broken = False
 
     def _reserve(self, number: int) -> None:
         # Imported when first needed: most brokers start long before a file has grown that much.

@@ -7,7 +7,7 @@ from everlog.ports.files import Files
 
 PROBE: Final = ".probe.tmp"
 _CONTENT: Final = b"0\n"
-_PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 """A disk without room, or a process without descriptors: neither says anything about the disk."""
 
 
@@ -24,5 +24,5 @@ def probe_directory(files: Files, directory: str) -> None:
         files.unlink(path)
         files.sync_dir(directory)
     except OSError as error:
-        if error.errno not in _PASSING:
+        if error.errno not in PASSING:
             raise

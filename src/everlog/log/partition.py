@@ -8,15 +8,19 @@ from everlog.log import replay, search
 from everlog.log.aborted_index import AbortedTxn
 from everlog.log.aborted_search import AbortedSearch
 from everlog.log.appending import Appended, Origin, World
+from everlog.log.checkpoint import PARTITION_METADATA
 from everlog.log.compaction_swap import Swaps
+from everlog.log.directory_probe import PASSING
 from everlog.log.epochs import LeaderEpochs
 from everlog.log.producers import Marker, Producers
 from everlog.log.recovery import Opening, RecoveryReport, load_log
 from everlog.log.removal import Removals
 from everlog.log.replicated import ReplicatedBatch, checked_batches, first_base
 from everlog.log.retention import RetentionLimits, SegmentFacts, expired_count
+from everlog.log.rewriting import Damage, DoubtfulSegment, RewritePlan
 from everlog.log.search import FoundRecord, Span
 from everlog.log.segment import (
+    DERIVED_SUFFIXES,
     LOG_SUFFIX,
     MAX_RELATIVE_OFFSET,
     SNAPSHOT_SUFFIX,
@@ -43,8 +47,8 @@ class PartitionLog:
     """The records of one partition from `start_offset` up to `end_offset`.
 
     One loop calls everything here. An OSError of the disk comes out as a StorageError: after a refused
-    append the log is as before and may take the next one; after a failed sync it takes none until it is
-    opened again. Reads go on in either case.
+    append the log is as before and may take the next one; after a failed sync it takes none until what that
+    was about is on disk, see `rewrite_plan`. Reads go on in either case.
     """
 
     def __init__(
@@ -78,6 +82,10 @@ class PartitionLog:
         """Where the first segment begins in which a read has found damaged bytes; None if none has."""
         self.failure: StorageError | None = None
         """Why the log takes no appends, if it does not."""
+        self.in_doubt = False
+        """Whether that is because nobody knows what is on the disk; then `rewrite_plan` may end it."""
+        self._is_rewriting = False
+        """Whether such a plan is under way: nothing may be cut under it."""
         self.removals = Removals(world.files)
         """The files of segments that are no longer part of the log."""
         self.before_lowering: Callable[[], None] | None = None
@@ -380,6 +388,7 @@ class PartitionLog:
         refusal = self._refused("cannot be written", error)
         if self._active.file.broken:
             self.failure = refusal
+            self.in_doubt = True
         raise refusal from error
 
     def _refused(self, what: str, error: Exception, *, lasting: bool = False) -> StorageError:
@@ -544,7 +553,12 @@ class PartitionLog:
                 self._cut(at, damaged)
             except (OSError, CorruptDataError) as error:
                 self.failure = self._refused(f"cannot be cut at {damaged}", error, lasting=True)
+                self.in_doubt = False
                 raise self.failure from error
+        if self.in_doubt:
+            # All before it was brought to disk anew, and what comes behind it now is new.
+            self.failure = None
+            self.in_doubt = False
         return self.end_offset
 
     def _cut(self, at: int, offset: Offset) -> None:
@@ -562,6 +576,8 @@ class PartitionLog:
 
     def _lower_to(self, offset: Offset) -> None:
         """Make it durable that nothing from `offset` on is, before other bytes take those places."""
+        if self._is_rewriting:
+            raise StorageError(f"{self.partition} cannot be cut while it is written to disk anew")
         self._unsynced.begin_generation()
         if self.recovery_point > offset or self.start_offset > offset:
             self.recovery_point = min(self.recovery_point, offset)
@@ -662,7 +678,60 @@ class PartitionLog:
     def sync_failed(self, error: OSError) -> None:
         """Take in that a plan failed: nobody knows what is on the disk now, so nothing is added to it."""
         # One that was deleted meanwhile had its files renamed under the sync.
-        self.failure = self._refused("cannot be synced", error, lasting=self.failure is None)
+        first = self.failure is None
+        lasting = first and error.errno not in PASSING
+        self.failure = self._refused("cannot be synced", error, lasting=lasting)
+        self.in_doubt = self.in_doubt or first
+
+    def sync_postponed(self) -> None:
+        """Take in that a plan could not be ended and no sync has failed: the next one covers it again."""
+        if self.on_trouble is not None:
+            self.on_trouble(False)
+        self._unsynced.begin_anew(self._sealed_behind_recovery_point(), self.epochs)
+
+    def _sealed_behind_recovery_point(self) -> list[Segment]:
+        return [
+            segment
+            for segment in self._segments[:-1]
+            if segment.end_offset > self.recovery_point or segment.broken
+        ]
+
+    def rewrite_plan(self) -> RewritePlan:
+        """What brings all to disk that may not be there since a sync has failed.
+
+        Its `run` blocks and may be called beside the loop. Then one of `rewritten`, `rewrite_failed` and
+        `lost` must be called; until then the log cannot be cut.
+        """
+        self._is_rewriting = True
+        sealed = self._sealed_behind_recovery_point()
+        derived = [segment.stem + suffix for segment in sealed for suffix in DERIVED_SUFFIXES]
+        derived += [self._active.stem + SNAPSHOT_SUFFIX, f"{self.path}/{PARTITION_METADATA}"]
+        return RewritePlan(
+            self._files,
+            tuple(
+                DoubtfulSegment(segment.base_offset, segment.end_offset, segment.file, segment.size)
+                for segment in (*sealed, self._active)
+            ),
+            tuple(derived),
+            self.recovery_point,
+        )
+
+    def rewritten(self) -> None:
+        """Take in that all is on disk again: the log goes on, unless it was retired meanwhile."""
+        self._is_rewriting = False
+        if self.in_doubt:
+            self._unsynced.begin_anew(self._sealed_behind_recovery_point(), self.epochs)
+            self.failure = None
+            self.in_doubt = False
+
+    def rewrite_failed(self) -> None:
+        """Take in that the disk still refuses."""
+        self._is_rewriting = False
+
+    def lost(self, damage: Damage) -> None:
+        """Take in that the disk has not kept what a failed sync was about."""
+        self._is_rewriting = False
+        self.damaged_at = damage.base_offset
 
     def closing_plan(self) -> SyncPlan | None:
         """What makes everything durable, so that the next start scans nothing; None if it is already.
@@ -721,6 +790,7 @@ class PartitionLog:
     def retire(self, why: str = "was deleted") -> None:
         """Take no more appends. Reads go on until its files are removed."""
         self.failure = StorageError(f"{self.partition} {why}")
+        self.in_doubt = False
 
     def abandon(self) -> None:
         """Let go of the files as they are."""

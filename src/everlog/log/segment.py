@@ -108,6 +108,11 @@ class Segment:
             self._file = self._files.open(self.stem + LOG_SUFFIX)
         return self._file
 
+    @property
+    def broken(self) -> bool:
+        """Whether the log file takes no more appends, see the port."""
+        return self._file is not None and self._file.broken
+
     def file_or_new(self) -> File:
         """The log file, made if it is missing."""
         if self._file is None:

@@ -1,6 +1,7 @@
 """What must reach the disk, decided on the loop and carried out beside it."""
 
 from everlog.log.checkpoint import LEADER_EPOCHS, epochs_content, parent_of, replace_file
+from everlog.log.directory_probe import PASSING
 from everlog.log.epochs import LeaderEpochs
 from everlog.log.segment import DERIVED_SUFFIXES, SNAPSHOT_SUFFIX, Segment
 from everlog.log.settings import FOREVER, LogSettings
@@ -8,6 +9,10 @@ from everlog.model.dataclass import dataclass
 from everlog.model.ids import Instant, Offset
 from everlog.ports.clock import Clock
 from everlog.ports.files import File, Files
+
+
+class SyncPostponedError(OSError):
+    """A plan lacks room for a small file: what it covers is not durable yet, and no sync has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,10 @@ class SyncPlan:
     """Which life of the log this is for: cutting it begins another, to which this plan means nothing."""
 
     def run(self) -> None:
-        """Make everything durable; OSError if the disk refused, after which nothing may be counted on."""
+        """Make everything durable; OSError if the disk refused, after which nothing may be counted on.
+
+        SyncPostponedError where the same may be tried again as it is.
+        """
         for log in self.logs:
             try:
                 log.sync()
@@ -39,9 +47,18 @@ class SyncPlan:
         for path in self.derived:
             self._sync_derived(path)
         for path, content in self.replacements:
-            replace_file(self.files, path, content, sync_dir=False)
+            self._replace(path, content)
         for directory in self.directories:
             self.files.sync_dir(directory)
+
+    def _replace(self, path: str, content: bytes) -> None:
+        try:
+            replace_file(self.files, path, content, sync_dir=False)
+        except OSError as error:
+            # Until it is renamed nobody reads the new file, and another try writes it anew.
+            if error.errno in PASSING:
+                raise SyncPostponedError(error.errno, error.strerror, path) from error
+            raise
 
     def _sync_derived(self, path: str) -> None:
         try:
@@ -115,6 +132,11 @@ class Unsynced:
     def forget(self, segment: Segment) -> None:
         """A segment has left the log."""
         self.sealed = [kept for kept in self.sealed if kept is not segment]
+
+    def begin_anew(self, sealed: list[Segment], epochs: LeaderEpochs) -> None:
+        """What the last plan was about is not durable: the next one covers it again."""
+        self.sealed = sealed
+        self.changed = self.names_changed = self.is_new = epochs.changed = True
 
     def plan(self, active: Segment, end_offset: Offset, epochs: LeaderEpochs) -> SyncPlan | None:
         """Make a plan of all of it and start counting anew; None if nothing was written."""

@@ -5,7 +5,7 @@ failing disk reaches the cores. Nothing is durable before `sync`, and a name in 
 durable before `sync_dir`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from everlog.model.dataclass import dataclass
@@ -14,7 +14,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """One file that grows at its end and is cut at its end, and is never overwritten in between."""
+    """One file that grows at its end and is cut at its end; in between it keeps the bytes that it has."""
 
     @property
     def path(self) -> str:
@@ -37,7 +37,7 @@ class File(Protocol):
 
     @property
     def broken(self) -> bool:
-        """Whether bytes may lie behind `size` that nobody vouches for; only reopening heals it."""
+        """Whether bytes may lie behind `size`, or before it, that nobody vouches for: until `rewrite`."""
         ...
 
     def read(self, position: int, length: int) -> bytes:
@@ -52,6 +52,15 @@ class File(Protocol):
         """Make all bytes durable. It blocks: the edge calls it off the loop, at a core's request.
 
         After it has failed once the file is `broken`: a later success would mean nothing.
+        """
+        ...
+
+    def rewrite(self, position: int, buffers: Iterable[Buffer]) -> None:
+        """Write the bytes from `position` to the end again, the very same ones, and make them durable.
+
+        After a failed sync the system may call bytes clean that never reached the disk, and would not write
+        them again: so they are put there anew. What lies behind `size` is cut off. Then the file is `broken`
+        no more; an OSError leaves it so. It blocks, and nobody may append to or cut the file meanwhile.
         """
         ...
 

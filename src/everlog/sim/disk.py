@@ -224,6 +224,13 @@ class SimFiles:
             raise os_error(problem, path)
         self._end(operation)
 
+    def overwrite(self, inode: Inode, path: str, position: int, data: bytes) -> None:
+        """Write bytes over the very same ones, which takes no room; a crash finds them written or not."""
+        assert inode.data[position : position + len(data)] == data, (path, position)
+        operation = self._begin(Kind.APPEND, path)
+        self._change(inode, Write(position, data))
+        self._end(operation)
+
     def cut(self, kind: Kind, inode: Inode, path: str, size: int) -> None:
         """Cut a file."""
         operation = self._begin(kind, path)

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from everlog.ports.files import Buffer
@@ -20,6 +20,10 @@ class Disk(Protocol):
 
     def write(self, inode: Inode, path: str, position: int, data: bytes) -> None:
         """Write at the end of a file, as far as faults and the quota allow."""
+        ...
+
+    def overwrite(self, inode: Inode, path: str, position: int, data: bytes) -> None:
+        """Write bytes over the very same ones."""
         ...
 
     def cut(self, kind: Kind, inode: Inode, path: str, size: int) -> None:
@@ -93,6 +97,19 @@ class SimFile:
         except OSError:
             self.broken = True
             raise
+
+    def rewrite(self, position: int, buffers: Iterable[Buffer]) -> None:
+        """Write the bytes from `position` on again and make them durable; the file is whole after it."""
+        self._check()
+        self.broken = True
+        if len(self._inode.data) != self.size:
+            self._files.cut(Kind.CUT_BACK, self._inode, self.path, self.size)
+        for buffer in buffers:
+            self._files.overwrite(self._inode, self.path, position, bytes(buffer))
+            position += len(buffer)
+        assert position == self.size, (self.path, position, self.size)
+        self._files.sync(self._inode, self.path)
+        self.broken = False
 
     def trim(self) -> None:
         """There is no room behind the end of a simulated file to give back."""

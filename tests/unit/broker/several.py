@@ -20,6 +20,7 @@ from everlog.log.partition import World
 from everlog.metadata.delta import Changes
 from everlog.metadata.image import (
     EMPTY_IMAGE,
+    LOST_DIRECTORY,
     BrokerImage,
     ClusterImage,
     Endpoint,
@@ -42,6 +43,10 @@ from everlog.wire.messages.alter_partition import (
     AlterPartitionResponse,
     ResponsePartitionData,
     ResponseTopicData,
+)
+from everlog.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
 )
 from tests.unit.broker.simulated import DATA, Client
 
@@ -182,6 +187,11 @@ class Host:
         self, request: Message, version: int, done: Callable[[Message | Refused], None], timeout_ms: int
     ) -> None:
         """The channel to the controller."""
+        if isinstance(request, AssignReplicasToDirsRequest):
+            assert [one.id for one in request.directories] == [LOST_DIRECTORY], request
+            self.world.take_out(self.number)
+            done(AssignReplicasToDirsResponse())
+            return
         assert isinstance(request, AlterPartitionRequest)
         self.world.proposals.append((self.number, request, done))
 
@@ -259,6 +269,12 @@ class SeveralBrokers:
             Changes(topics=(name,)),
             tell,
         )
+
+    def take_out(self, number: int, name: str = "orders") -> None:
+        """A replica is not to be counted on: another one that is in sync leads, if there is one."""
+        isr = tuple(one for one in self.partition(name).isr if one != number)
+        if isr:
+            self.change(name, isr=isr, leader=isr[0])
 
     def tell(self, *numbers: int, name: str = "orders") -> None:
         """Let brokers hear of the image as it is."""

@@ -244,7 +244,7 @@ def test_after_a_failed_fsync_nothing_is_acknowledged_and_reads_go_on() -> None:
 
     assert lost.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert later.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert records_of(fetched(client, "orders", 0))[0].value == b"kept"
+    assert records_of(fetched(client, "orders", 0))[0].value == b"kept"  # It comes back: test_healing.
 
 
 def test_on_a_full_disk_a_produce_is_refused_and_works_again_once_there_is_room() -> None:

@@ -232,9 +232,11 @@ def test_a_write_that_cannot_be_taken_back_breaks_the_file(
     assert caught.value.errno == errno.EIO
     # Whoever opens the file anew sees what is there, and decides.
     assert files.open(str(tmp_path / "a")).read(0, 99) == b"keptto"
+    file.rewrite(0, [b"kept"])
+    assert (tmp_path / "a").read_bytes() == b"kept"
 
 
-def test_a_file_whose_sync_failed_once_is_broken_for_good(
+def test_a_file_whose_sync_failed_once_is_broken_until_its_bytes_are_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = RealFiles().open(str(tmp_path / "a"), create=True)
@@ -254,6 +256,15 @@ def test_a_file_whose_sync_failed_once_is_broken_for_good(
         with pytest.raises(OSError) as caught:
             call()
         assert caught.value.errno == errno.EIO
+    with monkeypatch.context() as patch:
+        patch.setattr("everlog.edge.disk._sync_data", sync_failing)
+        with pytest.raises(OSError, match="Input/output"):
+            file.rewrite(2, [b"tes"])
+    assert file.broken
+    file.rewrite(2, [b"tes"])
+    assert not file.broken
+    file.append([b" and more"])
+    assert (tmp_path / "a").read_bytes() == b"bytes and more"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write what is read-only")

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 
 from everlog.model.errors import StorageError
+from everlog.model.ids import Offset
 from everlog.sim.aside import SimAside
-from everlog.sim.faults import Fault, Kind, Moment, Operation
+from everlog.sim.chance import SimRandom
+from everlog.sim.faults import Crashed, Fault, Kind, Moment, Operation
+from everlog.sim.platter import Loss
 from tests.unit.log.builders import ORDERS, PATH, ROOT, SMALL, Machine, a_batch, records_of, values, values_of
 
 
@@ -109,6 +112,59 @@ def test_after_a_failed_sync_nothing_is_appended_and_everything_is_read() -> Non
     machine.append(a_batch())
     machine.sync()
     assert machine.log.recovery_point == 10
+
+
+def test_what_a_failed_sync_was_about_is_written_again_and_a_crash_meanwhile_takes_nothing_durable() -> None:
+    def failed() -> Machine:
+        machine = Machine()
+        machine.fill(4)
+        machine.sync()
+        machine.fill(20, epoch=3)
+        machine.files.faults.append(Fault(Kind.SYNC, 5, path_part=".log"))
+        plan = machine.log.sync_plan()
+        assert plan is not None
+        with pytest.raises(OSError, match=r"\[Errno 5\]") as problem:
+            plan.run()
+        machine.log.sync_failed(problem.value)
+        machine.files.faults.clear()
+        return machine
+
+    whole = failed()
+    written = values_of(whole.log)
+    begun = whole.files.operations
+    assert whole.log.rewrite_plan().run() is None
+    ended = whole.files.operations
+    whole.log.rewritten()
+    whole.append(a_batch(), epoch=3)
+    whole.sync()
+    assert whole.log.recovery_point == whole.log.end_offset
+    whole.files = whole.files.after_crash(SimRandom("power"), Loss.ALL)
+    whole.kill()
+    assert values_of(whole.log)[: len(written)] == written
+
+    for number in range(begun, ended):
+        machine = failed()
+        machine.directory.checkpoint()
+        machine.files.crash_at(machine.files.operations + number - begun, Moment.BEFORE)
+        with pytest.raises(Crashed):
+            machine.log.rewrite_plan().run()
+        machine.lose_power(number)
+        found = values_of(machine.log)
+        assert len(found) >= 12, number
+        assert found == written[: len(found)], number
+
+
+def test_a_log_cannot_be_cut_while_it_is_written_anew() -> None:
+    machine = Machine()
+    machine.fill(3)
+    machine.log.sync_failed(OSError(5, "Input/output error"))
+    plan = machine.log.rewrite_plan()
+    with pytest.raises(StorageError, match="anew"):
+        machine.log.truncate_to(Offset(1))
+    plan.run()
+    machine.log.rewritten()
+    machine.log.truncate_to(Offset(3))
+    assert machine.log.end_offset == 3
 
 
 def test_a_log_whose_sync_failed_is_not_closed_cleanly() -> None:

@@ -53,6 +53,18 @@ def test_appends_lie_one_after_the_other(files: Files, home: str) -> None:
     assert not file.broken
 
 
+def test_bytes_that_are_written_again_are_the_same_and_the_file_grows_on(files: Files, home: str) -> None:
+    file = files.open(f"{home}/a", create=True)
+    file.append([b"durable, in doubt"])
+
+    file.rewrite(9, iter([b"in ", b"doubt"]))
+
+    assert (file.size, file.read(0, 99), file.broken) == (17, b"durable, in doubt", False)
+    assert file.append([b", more"]) == 17
+    file.rewrite(file.size, ())
+    assert files.read(f"{home}/a") == b"durable, in doubt, more"
+
+
 def test_an_append_of_more_buffers_than_the_kernel_takes_at_once_is_whole(files: Files, home: str) -> None:
     file = files.open(f"{home}/a", create=True)
 

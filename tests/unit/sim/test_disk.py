@@ -179,6 +179,10 @@ def test_a_failed_sync_leaves_pages_that_look_clean_and_are_not() -> None:
     assert again.read(0, 99) == b"synced not"
     assert outcomes(files) == {b"synced"}
 
+    file.rewrite(6, [b" not"])
+    assert not file.broken
+    assert outcomes(files) == {b"synced not"}
+
 
 def test_a_write_that_fails_half_way_is_taken_back() -> None:
     files, file = a_disk(synced=b"kept")
