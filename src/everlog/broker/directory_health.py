@@ -4,8 +4,8 @@ A refusal of the disk is one file's matter until proven otherwise: the directory
 it does not take a small file. It has failed as well once a sync of a log in it has: nobody knows what is on
 that disk. The broker goes on with its other directories. After the last one, and after that of the metadata
 log, others do better what it did: whoever runs the node is told, and should end it. A broker that is alone
-goes on, for it can still be read, and takes records again once its disk does (`Healing`); unless the directory
-is gone.
+goes on, for it can still be read, and takes records again once its disk does (`Healing`); unless the
+directory is gone.
 """
 
 import logging

@@ -87,6 +87,8 @@ class Housekeeping:
         first = broker.settings[keys.LOG_INITIAL_TASK_DELAY_MS]
         self._retention_at = Instant(now + first)
         self._checkpoint_at = Instant(now + broker.settings[keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS])
+        self._starts_at = Instant(now + broker.settings[keys.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS])
+        self._expiry_at = Instant(now + broker.settings[keys.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS])
         self._deletion_at = Instant(now + DELETION_CHECK_MS)
         self._room_at = now
         self._retention_queue: deque[Replica] = deque()
@@ -106,6 +108,15 @@ class Housekeeping:
             interval = self._broker.settings[keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS]
             self._checkpoint_at = Instant(now + interval)
             self._sync_and_checkpoint()
+        if now >= self._starts_at:
+            interval = self._broker.settings[keys.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS]
+            self._starts_at = Instant(now + interval)
+            if self._checkpoint_at != self._starts_at:  # Else they were written just now.
+                self._write_checkpoints()
+        if now >= self._expiry_at:
+            interval = self._broker.settings[keys.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]
+            self._expiry_at = Instant(now + interval)
+            self._expire_producers()
         if now >= self._retention_at:
             self._retention_at = Instant(now + self._broker.settings[keys.LOG_RETENTION_CHECK_INTERVAL_MS])
             self._retention_queue = deque(self._broker.replicas)
@@ -113,7 +124,14 @@ class Housekeeping:
             self._retain_some()
             self._broker.alarm.ring_by(Instant(now + _RETENTION_PAUSE_MS))
         self._broker.alarm.ring_by(
-            min(self._room_at, self._deletion_at, self._checkpoint_at, self._retention_at)
+            min(
+                self._room_at,
+                self._deletion_at,
+                self._checkpoint_at,
+                self._starts_at,
+                self._expiry_at,
+                self._retention_at,
+            )
         )
 
     # --- room
@@ -219,6 +237,12 @@ class Housekeeping:
                 _log.warning("retention of %s is left for the next time: %s", replica.name, error)
         if waiting:
             self.checkpoint_start_offsets(lambda _durable: None)
+
+    def _expire_producers(self) -> None:
+        wall = self._broker.clock.wall()
+        for directory in self._broker.directories:
+            for log in directory.open_logs:
+                log.expire_producers(wall)
 
     def delete_partitions(self, replicas: Iterable[Replica]) -> None:
         """Take the logs of deleted partitions out of use; their files go a little later."""

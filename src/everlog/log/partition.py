@@ -612,13 +612,12 @@ class PartitionLog:
             self.epochs.truncate_start(offset)
 
     def enforce_retention(self, wall: Timestamp, high_watermark: Offset) -> bool:
-        """Let go of expired segments and producers (L5); returns whether files wait in `removals`.
+        """Let go of expired segments (L5); returns whether files wait in `removals`.
 
         They wait for `shelve`, once the log-start checkpoint is durable.
         """
         if self.failure is not None:
             return self.removals.waiting
-        self.producers.expire(wall, self._settings.producer_id_expiration_ms)
         limits = RetentionLimits(wall, self.size, self.start_offset, high_watermark)
         try:
             count = expired_count(self._retention_facts(), self._settings, limits)
@@ -634,6 +633,10 @@ class PartitionLog:
             self.removals.condemn(gone)
             self.move_start_to(self._bases[0])
         return self.removals.waiting
+
+    def expire_producers(self, wall: Timestamp) -> None:
+        """Forget producers that have been silent for long enough."""
+        self.producers.expire(wall, self._settings.producer_id_expiration_ms)
 
     def _retention_facts(self) -> Iterator[SegmentFacts]:
         for segment in self._segments:

@@ -1,6 +1,7 @@
 """What time and restarts do: retention, deletion, checkpoints, changed settings, what survives (L5, L10)."""
 
 from everlog.model.errors import ErrorCode
+from everlog.model.ids import Offset
 from everlog.model.settings import broker_table
 from everlog.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -228,6 +229,28 @@ def test_a_log_is_synced_once_it_is_quiet() -> None:
     assert node.replica("orders").opened().recovery_point == 2
     checkpoint = node.files.read("/data/recovery-point-offset-checkpoint").decode()
     assert "orders 0 2" in checkpoint
+
+
+def test_start_offsets_are_written_down_and_producers_forgotten_at_intervals_of_their_own() -> None:
+    node = SimulatedNode(
+        log_flush_offset_checkpoint_interval_ms="3600000",
+        log_flush_start_offset_checkpoint_interval_ms="5000",
+        log_retention_check_interval_ms="3600000",
+        producer_id_expiration_check_interval_ms="20000",
+        producer_id_expiration_ms="1",
+    )
+    node.create_topic("orders")
+    produced(node.client(), "orders", a_batch(b"a", b"b", producer=(7, 0, 0)))
+    log = node.replica("orders", 0).opened()
+    log.move_start_to(Offset(1))
+
+    node.pass_time(5_000)
+    node.aside.run_all()
+    assert b"orders 0 1" in node.files.read("/data/log-start-offset-checkpoint")
+    node.pass_time(14_000)
+    assert log.producers.get(7) is not None
+    node.pass_time(1_000)
+    assert log.producers.get(7) is None
 
 
 def test_the_end_of_an_epoch_is_told() -> None:

@@ -107,21 +107,21 @@ def test_a_producer_not_heard_of_is_forgotten_after_a_while() -> None:
     machine = Machine(replace(SMALL, producer_id_expiration_ms=1000))
     send(machine, 0)
     machine.clock.advance(999)
-    machine.log.enforce_retention(machine.clock.wall(), machine.log.end_offset)
+    machine.log.expire_producers(machine.clock.wall())
     assert refusal(machine, 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     machine.clock.advance(1)
-    machine.log.enforce_retention(machine.clock.wall(), machine.log.end_offset)
+    machine.log.expire_producers(machine.clock.wall())
     assert send(machine, 5) == 1
 
 
 def test_the_age_of_a_producer_is_by_our_clock_and_not_by_its_own() -> None:
     machine = Machine(replace(SMALL, producer_id_expiration_ms=1000))
     machine.append(a_batch(sender=Sequenced(9, 0), timestamp=5))
-    machine.log.enforce_retention(machine.clock.wall(), machine.log.end_offset)
+    machine.log.expire_producers(machine.clock.wall())
     assert machine.log.producers.get(9) is not None
     machine.kill()
-    machine.log.enforce_retention(machine.clock.wall(), machine.log.end_offset)
+    machine.log.expire_producers(machine.clock.wall())
     assert machine.log.producers.get(9) is not None
 
 

@@ -140,7 +140,7 @@ def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     writer = Writer(machine, 1)
     writer.send()
     machine.clock.advance(100 * 24 * 3600 * 1000)
-    machine.log.enforce_retention(machine.clock.wall(), Offset(0))
+    machine.log.expire_producers(machine.clock.wall())
     assert machine.log.producers.get(1) is not None
     assert machine.log.first_unstable_offset == 0
 

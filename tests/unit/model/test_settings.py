@@ -1,5 +1,8 @@
 """Every setting: what is taken, what is refused, and what the refusal says."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from everlog.model.errors import ConfigError
@@ -20,6 +23,8 @@ from everlog.model.settings import (
 )
 from everlog.model.settings import broker_table as keys
 from everlog.model.settings import topic_table as rows
+from everlog.model.settings.broker_table import WITHOUT_EFFECT
+from everlog.model.settings.kinds import Setting
 from everlog.model.settings.properties import parse_properties
 
 LEAST = {"node.id": "1", "process.roles": "broker,controller"}
@@ -61,6 +66,39 @@ def test_a_topic_has_the_settings_that_kafka_4_4_gives_it() -> None:
         "remote.storage.enable", "local.retention.ms", "local.retention.bytes", "remote.copy.lag.ms",
         "remote.copy.lag.bytes", "remote.log.copy.disable", "remote.log.delete.on.disable",
         "errors.deadletterqueue.group.enable", "internal.segment.bytes",
+    }  # fmt: skip
+
+
+def test_every_setting_is_used_or_says_that_it_changes_nothing() -> None:
+    source = Path(keys.__file__).parents[2]
+    used = {
+        name
+        for path in source.rglob("*.py")
+        if path.name != "broker_table.py"
+        for name in re.findall(r"\b[A-Z][A-Z_0-9]+\b", path.read_text())
+    }
+    rows = {name: row for name, row in vars(keys).items() if isinstance(row, Setting)}
+
+    # What needs something that is not there has one value, and nothing to read.
+    unused = {row.key for name, row in rows.items() if name not in used and row.needs is None}
+
+    assert unused == WITHOUT_EFFECT
+    assert all("Taken for Kafka's sake" in BROKER_SETTINGS[key].meaning for key in WITHOUT_EFFECT)
+
+
+def test_a_broker_changes_while_it_runs_what_kafka_4_4_does() -> None:
+    """Of what both have; those of listeners, where Kafka opens and closes ports, stay as they were."""
+    of_topics = {twin.setting.key for row in TOPIC_SETTINGS.values() for twin in row.twins}
+    assert {key for key, row in BROKER_SETTINGS.items() if row.update is not Update.READ_ONLY} == {
+        # Kafka reads this one at its start only: it stands behind log.flush.interval.ms.
+        *(of_topics - {"log.flush.scheduler.interval.ms"}),
+        "log.cleaner.threads", "log.cleaner.dedupe.buffer.size", "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size", "log.cleaner.io.max.bytes.per.second", "log.cleaner.backoff.ms",
+        "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir", "background.threads",
+        "max.connections", "max.connections.per.ip",
+        "producer.id.expiration.ms", "transaction.partition.verification.enable",
+        "leader.replication.throttled.rate", "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
     }  # fmt: skip
 
 
@@ -147,6 +185,7 @@ def test_a_topics_setting_in_a_brokers_file_is_an_error() -> None:
         ("compression.type", "lzma", "expected one of uncompressed, zstd, lz4, snappy, gzip, producer"),
         ("compression.gzip.level", "0", "expected a whole number from 1 to 9, or -1"),
         ("remote.log.storage.system.enable", "true", "need tiered storage, which this version does not have"),
+        ("security.inter.broker.protocol", "SSL", "need TLS and SASL, which this version does not have"),
         ("process.roles", "broker", "expected controller.quorum.voters or"),
         ("process.roles", "zookeeper", "expected a comma-separated list of broker, controller"),
         ("controller.quorum.voters", "1@a:9093,2@b:9093", "expected one on which the other nodes reach"),

@@ -818,7 +818,7 @@ TRANSACTIONAL_ID_EXPIRATION_MS = _row(
         kind=INT,
     )
 )
-TRANSACTION_PARTITION_VERIFICATION_ENABLE = _row(
+TRANSACTION_PARTITION_VERIFICATION_ENABLE = _live(
     flag(
         "transaction.partition.verification.enable",
         True,
@@ -862,17 +862,20 @@ ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS = _row(
 
 # Kafka has these, its server.properties names them, and here nothing depends on them.
 _UNUSED = " Taken for Kafka's sake: one event loop serves all, so it changes nothing here."
-NUM_NETWORK_THREADS = _row(whole("num.network.threads", 3, "Threads that move bytes." + _UNUSED, 1, kind=INT))
-NUM_IO_THREADS = _row(whole("num.io.threads", 8, "Threads that serve requests." + _UNUSED, 1, kind=INT))
-BACKGROUND_THREADS = _row(whole("background.threads", 10, "Threads for chores." + _UNUSED, 1, kind=INT))
-NUM_RECOVERY_THREADS_PER_DATA_DIR = _row(
+NUM_NETWORK_THREADS = _live(
+    whole("num.network.threads", 3, "Threads that move bytes." + _UNUSED, 1, kind=INT)
+)
+NUM_IO_THREADS = _live(whole("num.io.threads", 8, "Threads that serve requests." + _UNUSED, 1, kind=INT))
+BACKGROUND_THREADS = _live(whole("background.threads", 10, "Threads for chores." + _UNUSED, 1, kind=INT))
+NUM_RECOVERY_THREADS_PER_DATA_DIR = _live(
     whole("num.recovery.threads.per.data.dir", 2, "Threads that recover logs." + _UNUSED, 1, kind=INT)
 )
 OFFSETS_COMMIT_TIMEOUT_MS = _row(
     whole(
         "offsets.commit.timeout.ms",
         5_000,
-        "How long a commit waits for replicas. Taken for Kafka's sake: a single node has none to wait for.",
+        "How long a commit waits for replicas. Taken for Kafka's sake: it waits until it is committed, or "
+        "until another broker coordinates the group.",
         1,
         kind=INT,
     )
@@ -905,17 +908,25 @@ REMOTE_LOG_STORAGE_SYSTEM_ENABLE = _row(
     )
 )
 SECURITY_INTER_BROKER_PROTOCOL = _row(
-    word(
-        "security.inter.broker.protocol",
-        "PLAINTEXT",
-        "The protocol between brokers, where inter.broker.listener.name does not say.",
-        ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    needing(
+        word(
+            "security.inter.broker.protocol",
+            "PLAINTEXT",
+            "The protocol between brokers, where inter.broker.listener.name does not say.",
+            ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        ),
+        "TLS and SASL",
     )
 )
 
 WITHOUT_EFFECT = frozenset(
     setting.key
     for setting in (
+        GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS,
+        GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS,
+        GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS,
+        GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS,
+        OFFSETS_COMMIT_TIMEOUT_MS,
         NUM_NETWORK_THREADS,
         NUM_IO_THREADS,
         BACKGROUND_THREADS,
