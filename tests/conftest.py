@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-import hypothesis
 import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import settings
@@ -24,10 +23,6 @@ os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "c
 # On a busy machine one example may take as long as all of them; the suite's own limits are enough.
 settings.register_profile("everlog", deadline=None)
 settings.load_profile("everlog")
-
-# How long an example takes says more about who else uses the machine than about the code.
-hypothesis.settings.register_profile("everlog", deadline=None)
-hypothesis.settings.load_profile("everlog")
 
 _BROKER_STDERR = pytest.StashKey[Path]()
 

@@ -7,6 +7,7 @@ from everlog.records.builder import NewRecord, build_batch
 from tests.conformance import raw
 
 _PAUSE_S = 0.01
+_MOST_S = 60
 
 
 class Bystander:
@@ -50,11 +51,11 @@ class Bystander:
 
     def _wait_for_one_more(self) -> None:
         goal = self._written + 1
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + _MOST_S
         while self._written < goal:
             if self._failure is not None:
                 raise self._failure
-            assert time.monotonic() < deadline, "no answer for 20 s"
+            assert time.monotonic() < deadline, f"no answer for {_MOST_S} s"
             time.sleep(0.005)
 
     def stop(self) -> None:

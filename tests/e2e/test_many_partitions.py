@@ -23,7 +23,7 @@ def descriptors(broker: BrokerProcess) -> int:
 
 
 def a_broker(tmp_path: Path) -> tuple[BrokerProcess, float]:
-    """A broker on the data, and the seconds from its start to its first acknowledged record."""
+    """A broker on the data, and the seconds from its start until it says that it serves."""
     began = time.monotonic()
     broker = start_up(
         tmp_path / "data", tmp_path / "stderr", "--override", f"max.open.files={MAX_OPEN_FILES}"
