@@ -6,7 +6,8 @@ controller and which topics are internal, 2 the cluster id, 4 lets the client fo
 longer tells what it may do with the cluster, 12 asks by topic id, 13 has an error for the whole answer.
 
 A topic that is asked for by name and is not there is created if both sides want it; the answer then waits for
-the creation and has the topic, where Kafka would answer with an error to be tried again.
+the creation and has the topic, where Kafka would answer with an error to be tried again. That is how a request
+for more than `MOST_CREATED` of them is answered here too, for the rest.
 """
 
 from typing import TYPE_CHECKING
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 _FIRST_WITH_NULL_FOR_ALL = 1
 _FIRST_WITH_LISTENER_ERROR = 6
 _FIRST_BY_ID = 12
+MOST_CREATED = 100
+"""How many topics one request makes. Whoever wants more asks again for those that it is told to wait for."""
+_NOT_NOW = Refusal(ErrorCode.LEADER_NOT_AVAILABLE, f"a request makes {MOST_CREATED} topics at the most")
 _PASSING = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT})
 
 
@@ -47,10 +51,12 @@ def handle(broker: "Broker", request: MetadataRequest, exchange: Exchange) -> No
         exchange.answer(_answer(broker, request, exchange, {}))
         return
 
-    def done(outcomes: Outcomes) -> None:
-        exchange.answer(_answer(broker, request, exchange, outcomes))
+    later = dict.fromkeys(missing[MOST_CREATED:], _NOT_NOW)
 
-    broker.coordinators.topic_maker.make([NewTopic(name) for name in missing], done)
+    def done(outcomes: Outcomes) -> None:
+        exchange.answer(_answer(broker, request, exchange, {**outcomes, **later}))
+
+    broker.coordinators.topic_maker.make([NewTopic(name) for name in missing[:MOST_CREATED]], done)
 
 
 def _to_create(broker: "Broker", request: MetadataRequest, version: int) -> list[str]:

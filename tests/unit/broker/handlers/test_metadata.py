@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from everlog.broker.access import NOT_ASKED
+from everlog.broker.handlers.metadata import MOST_CREATED
 from everlog.model.errors import ErrorCode
 from everlog.model.ids import NO_UUID, BrokerId, Uuid
 from everlog.sim.faults import Fault, Kind
@@ -83,6 +84,21 @@ def test_a_topic_that_is_not_there_is_created_and_told_in_the_same_answer(versio
     assert topic.error_code == 0
     assert len(topic.partitions) == 3
     assert "fresh" in node.broker.image.topics
+
+
+def test_a_storm_of_names_makes_a_hundred_topics_a_request_and_the_rest_is_to_be_asked_for_again() -> None:
+    """With `auto.create.topics.enable` as it ships, which is on."""
+    node = a_node("here")
+    names = [f"t{number:05}" for number in range(20_000)]
+
+    answers = ask(node, 9, "here", *names)
+
+    assert len(node.broker.image.topics) == 1 + MOST_CREATED
+    assert {one.error_code for one in answers[: 1 + MOST_CREATED]} == {0}
+    assert {one.error_code for one in answers[1 + MOST_CREATED :]} == {ErrorCode.LEADER_NOT_AVAILABLE}
+    assert ErrorCode.LEADER_NOT_AVAILABLE.retriable
+    again = ask(node, 9, *names[: MOST_CREATED + 10])
+    assert {one.error_code for one in again} == {0}
 
 
 def test_the_answer_waits_until_the_creation_is_durable() -> None:
