@@ -274,6 +274,7 @@ def _limits(settings: BrokerSettings) -> Limits:
         max_connections_per_host=settings[keys.MAX_CONNECTIONS_PER_IP],
         max_request_memory_bytes=settings[keys.QUEUED_MAX_REQUEST_BYTES],
         max_unsent_bytes=settings[keys.CONNECTIONS_MAX_UNREAD_BYTES],
+        stalled_peer_ms=settings[keys.CONNECTIONS_MAX_UNREAD_MS],
         idle_ms=settings[keys.CONNECTIONS_MAX_IDLE_MS],
         frame_grace_ms=settings[keys.REQUEST_READ_TIMEOUT_MS],
         frame_bytes_per_second=settings[keys.REQUEST_READ_MIN_BYTES_PER_SECOND],

@@ -300,6 +300,17 @@ CONNECTIONS_MAX_UNREAD_BYTES = _row(
         )
     )
 )
+CONNECTIONS_MAX_UNREAD_MS = _row(
+    our_own(
+        whole(
+            "connections.max.unread.ms",
+            MINUTE_MS,
+            "How long a peer may leave its answers unread before its connection is closed. Not in Kafka.",
+            1,
+            kind=INT,
+        )
+    )
+)
 CONNECTIONS_MAX_IN_FLIGHT_REQUESTS = _row(
     our_own(
         whole(
