@@ -6,6 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from everlog.metadata.records import encode_record
 from everlog.model.ids import Offset, Uuid
@@ -42,6 +43,7 @@ def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     try:
         confluent.connect(broker.bootstrap).create_topic("orders", 2, {"segment.bytes": "1048576"})
         _fill(broker.bootstrap)
+        _pay(broker.bootstrap)
         if request.param == "killed and recovered":
             broker.kill()
             broker = brokers.start_up(home / "data", home / "stderr")
@@ -77,6 +79,19 @@ def _fill(bootstrap: str) -> None:
                 base_sequence=number * _RECORDS_A_BATCH,
             )
             assert raw.produce(connection, "orders", bytes(batch)) == (0, number * _RECORDS_A_BATCH)
+
+
+def _pay(bootstrap: str) -> None:
+    """Write two transactions, of which the second is aborted."""
+    confluent.connect(bootstrap).create_topic("payments", 1, {})
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "cashier"})
+    producer.init_transactions(30)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        for number in range(3):
+            producer.produce("payments", b"%d" % number, partition=0)
+        producer.flush(30)
+        end(30)
 
 
 def _dump(files: list[Path], *flags: str) -> str:
@@ -128,6 +143,17 @@ def test_time_indexes_agree_with_the_records(data: Path) -> None:
     assert len(re.findall(r"^timestamp: \d+ offset: \d+", said, re.M)) > 100
     _dump(indexes, "--verify-index-only")
     assert _dump(indexes, "--index-sanity-check").count("passed sanity check") == len(indexes)
+
+
+def test_markers_of_transactions_and_the_index_of_aborted_ones_are_read(data: Path) -> None:
+    said = _dump(sorted((data / "payments-0").glob("*.log")), "--deep-iteration")
+    assert said.count("isTransactional: true") == 4, "two batches of records, and a marker behind each"
+    assert re.findall(r"endTxnMarker: (\w+)", said) == ["COMMIT", "ABORT"]
+
+    said = _dump(sorted((data / "payments-0").glob("*.txnindex")))
+    assert re.findall(r"firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)", said) == [
+        ("4", "7", "8")
+    ], said
 
 
 def test_producer_snapshots_hold_the_last_batch(data: Path) -> None:

@@ -33,6 +33,20 @@ def test_a_client_reads_back_what_it_wrote(
     checks.check_batches(everlog_bootstrap, topic, records, how)
 
 
+# franz-go asks for no creation unless it is told to, and the program that drives KafkaJS says no.
+@pytest.mark.parametrize(
+    "client", [name for name in ALL if name not in {"franz-go", "kafkajs"}], indirect=True
+)
+def test_a_client_makes_a_topic_by_writing_to_it(client: Client, fresh_topic: Callable[[], str]) -> None:
+    topic = fresh_topic()
+    records = [record for record in small_records(client.traits) if record.partition == 0]
+    began_ms = checks.now_ms()
+
+    client.produce(topic, records, How("none"))
+
+    checks.check_read(records, client.consume(topic, {0: len(records)}), began_ms)
+
+
 @every_client
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_client_reads_back_a_megabyte_in_one_record(

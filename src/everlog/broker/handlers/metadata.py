@@ -6,8 +6,8 @@ controller and which topics are internal, 2 the cluster id, 4 lets the client fo
 longer tells what it may do with the cluster, 12 asks by topic id, 13 has an error for the whole answer.
 
 A topic that is asked for by name and is not there is created if both sides want it; the answer then waits for
-the creation and has the topic, where Kafka would answer with an error to be tried again. That is how a request
-for more than `MOST_CREATED` of them is answered here too, for the rest.
+the creation and has the topic, where Kafka would answer with an error to be tried again. What a request wants
+beyond `MOST_CREATED` topics is answered like that here too.
 """
 
 from typing import TYPE_CHECKING
