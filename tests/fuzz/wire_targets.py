@@ -7,7 +7,7 @@ from typing import Any
 
 from everlog.metadata.records import decode_record
 from everlog.model.errors import CorruptDataError, ProtocolError
-from everlog.model.ids import Uuid
+from everlog.model.ids import LeaderEpoch, Offset, Uuid
 from everlog.wire.apis import APIS, Api, ApiKey
 from everlog.wire.codec import (
     RequestHeader,
@@ -20,9 +20,11 @@ from everlog.wire.codec import (
 )
 from everlog.wire.frames import FrameSplitter
 from everlog.wire.generate import module_of
-from everlog.wire.hot.fetch import read_fetch
-from everlog.wire.hot.produce import read_produce
+from everlog.wire.hot.fetch import NO_BROKER_EPOCH, FetchData, FetchPartition, read_fetch
+from everlog.wire.hot.produce import FIRST_WITH_TOPIC_ID, ProduceData, read_produce
 from everlog.wire.message import Message
+from everlog.wire.messages.fetch import FetchRequest
+from everlog.wire.messages.produce import ProduceRequest
 from everlog.wire.schema import Field, Schema, Struct
 from everlog.wire.schemas import all_schemas
 from tests.fuzz.target import Target, found
@@ -131,29 +133,92 @@ def _request(data: bytes) -> None:
         return
     api, version = _REQUESTS[int.from_bytes(data[:2], "big") % len(_REQUESTS)]
     body = data[2:]
+    general: Message | ProtocolError
     try:
-        message: Message | None = decode_request(
-            RequestHeader(api.key, version, 0, None, 0), body, _MAX_ELEMENTS
-        )
-    except ProtocolError:
-        message = None
-    if message is not None:
-        _check_identity(message, version)
+        general = decode_request(RequestHeader(api.key, version, 0, None, 0), body, _MAX_ELEMENTS)
+        _check_identity(general, version)
+    except ProtocolError as refusal:
+        general = refusal
     hot: Callable[[memoryview, int, int], Any] | None = {
         ApiKey.PRODUCE: read_produce,
         ApiKey.FETCH: read_fetch,
     }.get(api.key)
     if hot is not None:
-        _check_hot(hot, api, version, body, message)
+        _check_hot(hot, version, body, general)
 
 
 def _check_hot(
-    hot: Callable[[memoryview, int, int], Any], api: Api, version: int, body: bytes, message: Message | None
+    hot: Callable[[memoryview, int, int], Any], version: int, body: bytes, general: Message | ProtocolError
 ) -> None:
+    """Both readers have read the same, or both have refused it."""
     try:
-        hot(memoryview(body), 0, version)
+        read = hot(memoryview(body), 0, version)
     except ProtocolError as error:
-        found(message is None, f"{api.name} v{version} is read, but not by the hot reader: {error}")
+        found(
+            isinstance(general, ProtocolError), f"{general} v{version} is refused by the hot reader: {error}"
+        )
+        return
+    if isinstance(general, ProduceRequest):
+        _check_produce(read, general, version)
+    elif isinstance(general, FetchRequest):
+        _check_fetch(read, general, version)
+    else:
+        # What is in tagged fields that it has no use for, the hot reader does not look at.
+        unused = any(name in str(general) for name in _PASSED_OVER)
+        found(unused, f"the hot reader has read {read} in v{version}, which is refused: {general}")
+
+
+_PASSED_OVER = ("cluster_id", "replica_state", "replica_directory_id", "high_watermark")
+
+
+def _check_produce(read: ProduceData, message: ProduceRequest, version: int) -> None:
+    topics = [
+        (
+            bytes(topic.topic_id) if version >= FIRST_WITH_TOPIC_ID else topic.name,
+            [(one.index, one.records) for one in topic.partition_data],
+        )
+        for topic in message.topic_data
+    ]
+    same = (
+        read[:3] == (message.transactional_id, message.acks, message.timeout_ms)
+        and [topic for topic, _ in read.topics] == [topic for topic, _ in topics]
+        and [list(partitions) for _, partitions in read.topics] == [partitions for _, partitions in topics]
+    )
+    found(same, f"Produce v{version} is {message}, and {read} to the hot reader")
+
+
+def _check_fetch(read: FetchData, message: FetchRequest, version: int) -> None:
+    state = message.replica_state
+    expected = FetchData(
+        state.replica_id if version >= 15 else message.replica_id,
+        message.max_wait_ms,
+        message.min_bytes,
+        message.max_bytes,
+        message.isolation_level == 1,
+        message.session_id,
+        message.session_epoch,
+        [
+            FetchPartition(
+                bytes(topic.topic_id) if version >= FIRST_WITH_TOPIC_ID else topic.topic,
+                one.partition,
+                LeaderEpoch(one.current_leader_epoch),
+                Offset(one.fetch_offset),
+                LeaderEpoch(one.last_fetched_epoch),
+                one.log_start_offset,
+                one.partition_max_bytes,
+            )
+            for topic in message.topics
+            for one in topic.partitions
+        ],
+        [
+            (bytes(topic.topic_id) if version >= FIRST_WITH_TOPIC_ID else topic.topic, partition)
+            for topic in message.forgotten_topics_data
+            for partition in topic.partitions
+        ],
+        message.rack_id,
+        state.replica_epoch if version >= 15 else NO_BROKER_EPOCH,
+    )
+    found(read == expected, f"Fetch v{version} is {expected}, and {read} to the hot reader")
 
 
 def _check_identity(message: Message, version: int) -> None:

@@ -101,6 +101,16 @@ def test_a_request_is_read_as_the_schema_wrote_it(version: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("version", [11, 12])
+def test_a_rack_that_is_null_is_refused(version: int) -> None:
+    name = b"\x05west" if version >= 12 else b"\x00\x04west"
+    body = bytes(frame_of(version)[read_request_header(frame_of(version)).body_at :])
+    null = body.replace(name, b"\x00" if version >= 12 else b"\xff\xff")
+
+    with pytest.raises(ProtocolError, match="rack id is null"):
+        read_fetch(memoryview(null), 0, version)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_cut_anywhere_is_a_protocol_error(version: int) -> None:
     frame = frame_of(version)

@@ -90,6 +90,36 @@ def test_a_count_that_the_frame_cannot_hold_is_refused_before_anything_is_made()
         read_produce(frame, 0, 9)
 
 
+START = b"\x00" + b"\x00\x01" + b"\x00\x00\x00\x00"
+"""No transactional id, acks and timeout, in a flexible version."""
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        (START + b"\x00" + b"\x00", "count of topics is -1"),
+        (START + b"\x02\x02t" + b"\x00" + b"\x00\x00", "count of partitions is -1"),
+        (START + b"\x01" + b"\xe9\x07" + bytes(9_000), "1001 tagged fields, at most 1000"),
+        (START + b"\x01" + b"\x02" + b"\x05\x00" + b"\x05\x00", "tags must rise"),
+        (START + b"\x01" + b"\x02" + b"\x05\x00" + b"\x04\x00", "tags must rise"),
+        (START + b"\xa2\x8d\x06" + b"\x02t\x01\x00" * 100_001, "count of topics is 100001"),
+        (
+            START + b"\x03" + (b"\x02t" + b"\xe1\xd4\x03" + bytes(6) * 60_000 + b"\x00") * 2 + b"\x00",
+            "names 120000 partitions, at most 100000",
+        ),
+    ],
+)
+def test_what_is_beyond_the_budget_of_a_request_is_refused(body: bytes, match: str) -> None:
+    with pytest.raises(ProtocolError, match=match):
+        read_produce(memoryview(body), 0, 9)
+
+
+@pytest.mark.parametrize("count", [b"\xff\xff\xff\xff", b"\xff\xff\xff\xfe"])
+def test_an_array_that_is_null_is_refused_before_version_9_too(count: bytes) -> None:
+    with pytest.raises(ProtocolError, match="count of topics is -"):
+        read_produce(memoryview(b"\xff\xff" + b"\x00\x01" + b"\x00\x00\x00\x00" + count), 0, 8)
+
+
 RESULTS = [
     ProduceResult(0, 0, 42, -1, 5),
     ProduceResult(1, 6, leader=LeaderHint(3, 8)),

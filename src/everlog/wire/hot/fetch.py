@@ -119,6 +119,8 @@ def _read(frame: memoryview, at: int, version: int) -> FetchData:
     rack_id: str | None = ""
     if version >= 11:
         rack_id, at = (compact_text if flexible else classic_text)(frame, at, "the rack id")
+        if rack_id is None:
+            raise ProtocolError("the rack id is null")
     replica_epoch = NO_BROKER_EPOCH
     if flexible:
         fields, _ = tagged(frame, at)
@@ -134,7 +136,7 @@ def _read(frame: memoryview, at: int, version: int) -> FetchData:
         session_epoch,
         partitions,
         forgotten,
-        rack_id or "",
+        rack_id,
         replica_epoch,
     )
 

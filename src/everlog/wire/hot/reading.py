@@ -36,11 +36,9 @@ def uvarint(frame: memoryview, at: int) -> tuple[int, int]:
 
 
 def count(found: int, frame: memoryview, at: int, minimum_bytes: int, what: str) -> int:
-    """Return `found` if the rest of the frame could hold that many elements; a null array counts as none."""
-    if found <= 0:
-        if found < -1:
-            raise ProtocolError(f"the count of {what} is {found}")
-        return 0
+    """Return `found` if the rest of the frame could hold that many elements; none of ours may be null."""
+    if found < 0:
+        raise ProtocolError(f"the count of {what} is {found}")
     if found * minimum_bytes > len(frame) - at or found > MAX_ELEMENTS:
         raise ProtocolError(f"the count of {what} is {found}, more than {len(frame) - at} bytes can hold")
     return found
