@@ -1,6 +1,7 @@
 """All fuzz targets, by name."""
 
 from tests.fuzz.column_targets import COLUMN_TARGETS
+from tests.fuzz.connection_targets import CONNECTION_TARGETS
 from tests.fuzz.file_targets import FILE_TARGETS
 from tests.fuzz.record_targets import RECORD_TARGETS
 from tests.fuzz.row_targets import ROW_TARGETS
@@ -10,5 +11,13 @@ from tests.fuzz.wire_targets import WIRE_TARGETS
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for target in (*WIRE_TARGETS, *RUN_TARGETS, *RECORD_TARGETS, *ROW_TARGETS, *COLUMN_TARGETS, *FILE_TARGETS)
+    for target in (
+        *CONNECTION_TARGETS,
+        *WIRE_TARGETS,
+        *RUN_TARGETS,
+        *RECORD_TARGETS,
+        *ROW_TARGETS,
+        *COLUMN_TARGETS,
+        *FILE_TARGETS,
+    )
 }

@@ -1,4 +1,4 @@
-"""Targets of the wire: frames, request headers, every request, answer and record in every version."""
+"""Targets of the wire: request headers, every request, answer and record in every version."""
 
 from collections.abc import Callable
 from functools import cache
@@ -18,7 +18,6 @@ from everlog.wire.codec import (
     is_too_new_api_versions,
     read_request_header,
 )
-from everlog.wire.frames import FrameSplitter
 from everlog.wire.generate import module_of
 from everlog.wire.hot.fetch import NO_BROKER_EPOCH, FetchData, FetchPartition, read_fetch
 from everlog.wire.hot.produce import FIRST_WITH_TOPIC_ID, ProduceData, read_produce
@@ -29,48 +28,10 @@ from everlog.wire.schema import Field, Schema, Struct
 from everlog.wire.schemas import all_schemas
 from tests.fuzz.target import Target, found
 
-_FRAME_LIMIT = 1 << 12
 _MAX_ELEMENTS = 20_000
 """Low enough that a decoder which ignores it is seen in the inputs that a fuzzer makes."""
 
 _SCHEMAS: dict[str, Schema] = {schema.name: schema for _, schema in all_schemas()}
-
-
-def _frames(data: bytes) -> None:
-    """Whole or in pieces, the same frames come out, and they are the bytes that went in."""
-    if not data:
-        return
-    step, stream = data[0] % 16 + 1, data[1:]
-    whole, in_pieces = FrameSplitter(_FRAME_LIMIT), FrameSplitter(_FRAME_LIMIT)
-    try:
-        frames = whole.feed(stream)
-    except ProtocolError:
-        frames = None
-    split: list[bytes] | None = []
-    for start in range(0, len(stream), step):
-        try:
-            assert split is not None
-            split += in_pieces.feed(stream[start : start + step])
-        except ProtocolError:
-            split = None
-            break
-    found(frames == split, "a stream gives other frames in pieces")
-    if frames is not None:
-        joined = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
-        found(stream.startswith(joined), "frames are not the bytes that came in")
-        found(whole.buffered == len(stream) - len(joined), "bytes are kept that belong to no frame")
-
-
-def _frame_seeds() -> list[bytes]:
-    stream = b"".join(len(body).to_bytes(4, "big") + body for body in (b"", b"a", b"b" * 40))
-    tls = bytes.fromhex("1603010200010001fc0303")
-    return [
-        b"\x00" + stream,
-        b"\x07" + stream,
-        b"\x0f" + stream[:-9],
-        b"\x00" + tls,
-        b"\x00GET / HTTP/1.1\r\n\r\n",
-    ]
 
 
 def _request_header(data: bytes) -> None:
@@ -95,7 +56,7 @@ def _request_header(data: bytes) -> None:
 
 def _request_header_seeds() -> list[bytes]:
     seeds = [
-        encode_request(_filled_message(f"{api.name}Request", version), version, 7, client_id)[4:]
+        encode_request(filled_message(f"{api.name}Request", version), version, 7, client_id)[4:]
         for api in APIS.values()
         for version, client_id in ((api.min_version, None), (api.max_version, "fuzz"))
     ]
@@ -251,14 +212,14 @@ def _round_trip(data: bytes, kinds: list[Kind]) -> None:
 
 def _seeds_of(kinds: list[Kind]) -> list[bytes]:
     return [
-        number.to_bytes(2, "big") + encode_value(_filled_message(kind.__name__, version), version)
+        number.to_bytes(2, "big") + encode_value(filled_message(kind.__name__, version), version)
         for number, (kind, version) in enumerate(kinds)
     ]
 
 
 def _request_seeds() -> list[bytes]:
     return [
-        number.to_bytes(2, "big") + encode_value(_filled_message(f"{api.name}Request", version), version)
+        number.to_bytes(2, "big") + encode_value(filled_message(f"{api.name}Request", version), version)
         for number, (api, version) in enumerate(_REQUESTS)
     ]
 
@@ -273,13 +234,13 @@ def _metadata_record(data: bytes) -> None:
 
 def _metadata_record_seeds() -> list[bytes]:
     return [
-        bytes((1, kind.KEY, version)) + encode_value(_filled_message(kind.__name__, version), version)
+        bytes((1, kind.KEY, version)) + encode_value(filled_message(kind.__name__, version), version)
         for kind, version in _kinds(answers=False)
         if kind.FAMILY == "metadata_records" and kind.KEY is not None
     ]
 
 
-def _filled_message(name: str, version: int) -> Message:
+def filled_message(name: str, version: int) -> Message:
     """A message with something in every field that the version has."""
     schema = _SCHEMAS[name]
     message: Message = _filled(schema, schema.body, version)
@@ -309,7 +270,6 @@ def _filled_field(schema: Schema, field: Field, version: int) -> object:
 
 
 WIRE_TARGETS = (
-    Target("frames", _frames, _frame_seeds),
     Target("request_header", _request_header, _request_header_seeds, weight=2),
     Target("requests", _request, _request_seeds, weight=5),
     Target("answers", _answer, lambda: _seeds_of(_kinds(answers=True)), weight=3),

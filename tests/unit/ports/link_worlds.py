@@ -14,7 +14,6 @@ from everlog.sim.chance import SimRandom
 from everlog.sim.links import SimLinks
 from everlog.sim.mesh import Mesh
 from everlog.sim.wire import WireEnd
-from everlog.wire.frames import FrameSplitter
 
 PATIENCE_SECONDS = 20
 
@@ -93,7 +92,7 @@ class RealWorld:
 class _Taken(asyncio.Protocol):
     def __init__(self, world: RealWorld) -> None:
         self._world = world
-        self._splitter = FrameSplitter()
+        self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.WriteTransport) or hasattr(transport, "write")
@@ -101,7 +100,13 @@ class _Taken(asyncio.Protocol):
         self._world.taken.append(self._far)
 
     def data_received(self, data: bytes) -> None:
-        self._far.frames.extend(self._splitter.feed(data))
+        self._received += data
+        while len(self._received) >= 4:
+            end = 4 + int.from_bytes(self._received[:4], "big")
+            if end > len(self._received):
+                break
+            self._far.frames.append(self._received[4:end])
+            self._received = self._received[end:]
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._far.is_over = True
