@@ -68,6 +68,7 @@ class PartitionLog:
         self._bases: list[Offset] = [segment.base_offset for segment in loaded.segments]
         self._active: Segment = loaded.segments[-1]
         self._aborted = AbortedSearch(world.files, path, self._segments, self._bases)
+        self._time_steps = search.TimeSteps()
         self.start_offset: Offset = loaded.start_offset
         """The first offset that may be read. It only rises, but for a log that is cut below it."""
         self.end_offset: Offset = self._active.end_offset
@@ -474,9 +475,9 @@ class PartitionLog:
     def offset_for_time(self, timestamp: Timestamp, end_offset: Offset) -> FoundRecord | None:
         """The first record below `end_offset` whose timestamp is at least `timestamp` (L7)."""
         try:
-            return search.record_at_time(
-                self._segments, self.epochs, timestamp, Span(self.start_offset, end_offset)
-            )
+            first = self._time_steps.first_for(timestamp, self._segments, self.generation)
+            span = Span(self.start_offset, end_offset)
+            return search.record_at_time(self._segments[first:], self.epochs, timestamp, span)
         except OSError as error:
             raise self._refused("cannot be searched", error) from error
 

@@ -1,6 +1,6 @@
 """Searches over a log's segments: the bytes to send for an offset, the record of a moment."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -53,6 +53,41 @@ def read_slice(segment: Segment, first: Header, limits: ReadLimits, epochs: Lead
         return None
     segment.prove(first.position, end, epochs)
     return FileSlice(segment.file, first.position, end - first.position)
+
+
+class TimeSteps:
+    """The largest timestamp up to the end of each sealed segment: where a lookup by time has to begin.
+
+    It is made as far as lookups need it. Segments that went, or that compaction has rewritten, may leave it
+    too large for a while; then a lookup begins too early, and passes over a few more.
+    """
+
+    __slots__ = ("_generation", "_largest", "_seen")
+
+    def __init__(self) -> None:
+        self._seen: list[Segment] = []
+        self._largest: list[int] = []
+        self._generation = 0
+
+    def first_for(self, timestamp: int, segments: Sequence[Segment], generation: int) -> int:
+        """Which segment is the first that may have `timestamp` or a later one; none before it has.
+
+        `generation` is that of the log: one that is cut may go on with segments that were sealed before.
+        """
+        seen, largest = self._seen, self._largest
+        sealed = len(segments) - 1
+        count = len(seen)
+        if generation != self._generation or (
+            count and (count > sealed or segments[0] is not seen[0] or segments[count - 1] is not seen[-1])
+        ):
+            seen.clear()
+            largest.clear()
+            self._generation = generation
+        while len(seen) < sealed and (not largest or largest[-1] < timestamp):
+            segment = segments[len(seen)]
+            largest.append(max(segment.largest_timestamp()[0], largest[-1] if largest else -1))
+            seen.append(segment)
+        return bisect_left(largest, timestamp)
 
 
 def record_at_time(

@@ -5,6 +5,7 @@ from struct import iter_unpack
 import pytest
 
 from everlog.log.offset_index import GrowingOffsetIndex, SealedOffsetIndex
+from everlog.log.segment import Segment
 from everlog.log.settings import LogSettings
 from everlog.log.time_index import GrowingTimeIndex, SealedTimeIndex
 from everlog.log.verified import VerifiedRanges
@@ -137,6 +138,46 @@ def test_a_moment_gives_the_first_record_as_new(restart: str | None) -> None:
         assert (found and (found.offset, found.timestamp)) == (
             expected and (expected.offset, expected.timestamp)
         )
+
+
+def test_a_moment_is_found_without_a_look_at_every_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(SETTINGS)
+    for at in range(300):
+        machine.log.roll()
+        machine.append(a_batch(values(1), timestamp=NOON + at))
+    log = machine.log
+    really_look = Segment.largest_timestamp
+    looks: list[Segment] = []
+
+    def look(self: Segment) -> tuple[int, int]:
+        looks.append(self)
+        return really_look(self)
+
+    monkeypatch.setattr(Segment, "largest_timestamp", look)
+    for at in (299, 298, 150, 7):
+        looks.clear()
+        found = log.offset_for_time(Timestamp(NOON + at), log.end_offset)
+        assert found is not None
+        assert found.offset == at
+    assert len(looks) < 5
+
+
+def test_a_moment_is_found_in_a_log_that_was_cut_and_has_grown_again() -> None:
+    machine = a_stopped_machine()
+    log = machine.log
+    newest = log.segments[3].largest_timestamp()[0]
+    assert log.offset_for_time(Timestamp(newest), log.end_offset) is not None
+    # In the middle of a segment, which takes batches again and is sealed once more.
+    log.truncate_to(Offset(log.segments[3].base_offset + 4))
+    machine.append(a_batch(values(2), timestamp=NOON + 9_000))
+    for _ in range(40):
+        machine.append(a_batch(values(2), timestamp=NOON + 8_000))
+    assert log.segment_count > 4
+
+    for moment in range(NOON - 200, NOON + 9_100, 31):
+        expected = next((one.offset for one in records_of(log) if one.timestamp >= moment), None)
+        found = log.offset_for_time(Timestamp(moment), log.end_offset)
+        assert (found and found.offset) == expected
 
 
 def test_a_moment_is_searched_between_the_start_and_the_end_only() -> None:
