@@ -1,4 +1,4 @@
-"""What `docs/compatibility.md` says of the APIs is what the broker serves."""
+"""What `docs/compatibility.md` says of APIs and settings is so."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from everlog.broker.dispatch import SERVED
+from everlog.model.settings import BROKER_SETTINGS
 from everlog.wire.apis import APIS, FIRST_OWN_KEY
 
 pytestmark = pytest.mark.conformance
@@ -20,3 +21,22 @@ def test_the_page_lists_every_api_that_is_served_with_its_versions() -> None:
 
     served = {key: versions for key, versions in SERVED.items() if key < FIRST_OWN_KEY}
     assert listed == {key: (APIS[key].name, low, high) for key, (low, high) in served.items()}
+
+
+def test_the_page_lists_every_setting_of_our_own_with_its_default_and_meaning() -> None:
+    rows = re.findall(r"^\| `([a-z.]+)` \| (.*?) \| (.*) \|$", _PAGE.read_text(), re.M)
+
+    ours = [setting for setting in BROKER_SETTINGS.values() if setting.ours]
+    assert rows == [(setting.key, _text(setting.default), setting.meaning) for setting in ours]
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case tuple():
+            return ",".join(value)
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)

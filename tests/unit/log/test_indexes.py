@@ -165,10 +165,10 @@ def test_a_moment_is_found_without_a_look_at_every_segment(monkeypatch: pytest.M
 def test_a_moment_is_found_in_a_log_that_was_cut_and_has_grown_again() -> None:
     machine = a_stopped_machine()
     log = machine.log
-    newest = log.segments[3].largest_timestamp()[0]
+    newest = log.segments[2].largest_timestamp()[0]
     assert log.offset_for_time(Timestamp(newest), log.end_offset) is not None
     # In the middle of a segment, which takes batches again and is sealed once more.
-    log.truncate_to(Offset(log.segments[3].base_offset + 4))
+    log.truncate_to(Offset(log.segments[2].base_offset + 4))
     machine.append(a_batch(values(2), timestamp=NOON + 9_000))
     for _ in range(40):
         machine.append(a_batch(values(2), timestamp=NOON + 8_000))
