@@ -27,6 +27,7 @@ COMMANDS: dict[int, str] = {
     ApiKey.ELECT_LEADERS: f"{_OURS}.elect_leaders",
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: f"{_OURS}.alter_partition_reassignments",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: f"{_OURS}.list_partition_reassignments",
+    ApiKey.UPDATE_FEATURES: f"{_OURS}.update_features",
     ApiKey.UNREGISTER_BROKER: f"{_OURS}.unregister_broker",
     ApiKey.DESCRIBE_QUORUM: f"{_OURS}.describe_quorum",
     ApiKey.ADD_RAFT_VOTER: f"{_OURS}.add_raft_voter",

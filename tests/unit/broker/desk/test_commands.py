@@ -1,7 +1,11 @@
 """What brokers and clients ask of a controller, over the wire (R5-R9)."""
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 import pytest
 
+from everlog.broker.desk import dispatch, handlers
 from everlog.controller.topics import CreateTopics, NewTopic
 from everlog.metadata.features import SUPPORTED_FEATURES
 from everlog.metadata.image import PartitionImage
@@ -38,6 +42,13 @@ def orders(desk: SimulatedDesk) -> PartitionImage:
 
 def epoch_of(desk: SimulatedDesk, broker: int) -> int:
     return desk.image.brokers[BrokerId(broker)].epoch
+
+
+def test_every_handler_can_be_reached() -> None:
+    modules = {import_module(f"{handlers.__name__}.{one.name}") for one in iter_modules(handlers.__path__)}
+    written = {module.handle for module in modules if hasattr(module, "handle")}
+
+    assert written <= {dispatch.handler(key) for key in dispatch.ADVERTISED}
 
 
 def test_a_broker_registers_beats_and_is_unfenced() -> None:
