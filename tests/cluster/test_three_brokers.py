@@ -19,7 +19,9 @@ SETTINGS = {
     "transaction.state.log.num.partitions": 3,
     "group.initial.rebalance.delay.ms": 0,
     "auto.leader.rebalance.enable": False,
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
+RACKS = {1: "east", 2: "north", 3: "west"}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(home: Path) -> Generator[Cluster]:
     """One cluster for all tests; each leaves it with all three brokers in sync."""
-    with Cluster(brokers=3, processes=True, directory=home, settings=SETTINGS) as made:
+    with Cluster(
+        brokers=3, processes=True, directory=home, settings=SETTINGS, racks=tuple(RACKS.values())
+    ) as made:
         yield made
 
 
@@ -70,17 +74,21 @@ def broker(cluster: Cluster, node_id: int) -> EmbeddedBroker:
     return next(one for one in cluster.brokers if one.node_id == node_id)
 
 
+def polled(consumer: Consumer, count: int, patience_s: float = PATIENCE_S) -> list[bytes]:
+    """The values of the next so many records at least, or what came in time."""
+    values: list[bytes] = []
+    deadline = time.monotonic() + patience_s
+    while len(values) < count and time.monotonic() < deadline:
+        values += [record.value or b"" for record in consumer.poll(0.5)]
+    return values
+
+
 def read(bootstrap: str, topic: str, partitions: int, count: int) -> list[bytes]:
     """The values of so many records, and all that is there behind them."""
-    values: list[bytes] = []
     with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
         places = [TopicPartition(topic, index) for index in range(partitions)]
         consumer.assign(places)
-        deadline = time.monotonic() + PATIENCE_S
-        while len(values) < count and time.monotonic() < deadline:
-            values += [record.value or b"" for record in consumer.poll(0.5)]
-        values += [record.value or b"" for record in consumer.poll(0.5)]
-    return values
+        return polled(consumer, count) + [record.value or b"" for record in consumer.poll(0.5)]
 
 
 def test_every_broker_knows_all_brokers_and_one_active_controller(cluster: Cluster) -> None:
@@ -201,6 +209,87 @@ def test_a_leader_that_says_nothing_is_replaced_and_its_producer_does_not_wait_f
             frozen.resume()
     wait_in_sync(cluster, topic)
     assert read(cluster.bootstrap_servers, topic, 1, 10) == [b"%d" % index for index in range(10)]
+
+
+def test_a_consumer_reads_from_the_replica_in_its_rack_and_goes_on_without_it(cluster: Cluster) -> None:
+    """KIP-392: while the leader is frozen only who reads nearby gets anything."""
+    topic = "nearby"
+    place = TopicPartition(topic, 0)
+    with Admin(cluster.bootstrap_servers) as admin:
+        admin.create_topic(topic)
+    wait_in_sync(cluster, topic)
+    leader = leader_of(cluster, topic)
+    near = leader % 3 + 1
+    expected = [b"%d" % index for index in range(100)]
+    with (
+        Producer(cluster.bootstrap_servers, acks="all") as producer,
+        Consumer(
+            cluster.bootstrap_servers, auto_offset_reset="earliest", client_rack=RACKS[near]
+        ) as close_by,
+        Consumer(cluster.bootstrap_servers, auto_offset_reset="earliest") as far_off,
+    ):
+        for delivery in [producer.send(topic, value) for value in expected]:
+            delivery.result(PATIENCE_S)
+        for consumer in (close_by, far_off):
+            consumer.assign([place])
+            assert polled(consumer, 100) == expected
+            consumer.seek(place, 0)
+        broker(cluster, leader).pause()
+        try:
+            # In nine seconds another leads, and nobody needs a replica nearby to go on.
+            assert polled(close_by, 100, patience_s=7.0) == expected
+            assert far_off.poll(0.5) == []
+        finally:
+            broker(cluster, leader).resume()
+        assert polled(far_off, 100) == expected
+
+        wait_in_sync(cluster, topic)
+        broker(cluster, near).kill()
+        try:
+            producer.send(topic, b"100").result(PATIENCE_S)
+            assert polled(close_by, 1) == [b"100"]
+        finally:
+            broker(cluster, near).start()
+    wait_in_sync(cluster, topic)
+
+
+def test_a_log_that_lost_what_was_read_is_noticed_by_who_read_it(cluster: Cluster) -> None:
+    """KIP-320: the follower that was away leads, and has other records where those were."""
+    topic = "lost"
+    place = TopicPartition(topic, 0)
+    allowed = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    with Admin(cluster.bootstrap_servers) as admin:
+        admin.create_topics([everlog.NewTopic(topic, assignments={0: [1, 2]}, configs=allowed)])
+    first, second = broker(cluster, 1), broker(cluster, 2)
+    with (
+        Consumer(cluster.bootstrap_servers, auto_offset_reset="earliest") as lenient,
+        Consumer(cluster.bootstrap_servers, auto_offset_reset="none") as strict,
+    ):
+        with Producer(cluster.bootstrap_servers) as producer:
+            for index in range(10):
+                producer.send(topic, b"%d" % index).result(PATIENCE_S)
+            second.kill()
+            for index in range(10, 20):
+                producer.send(topic, b"%d" % index).result(PATIENCE_S)
+        for consumer in (lenient, strict):
+            consumer.assign([place])
+            consumer.seek(place, 0)
+            assert polled(consumer, 20) == [b"%d" % index for index in range(20)]
+        first.kill()
+        second.start()
+        with Producer(cluster.bootstrap_servers) as producer:
+            others = [b"other %d" % index for index in range(30)]
+            for value in others:
+                producer.send(topic, value).result(PATIENCE_S)
+
+        assert polled(lenient, 30) == others
+        with pytest.raises(everlog.LogTruncated) as truncated:
+            polled(strict, 1)
+        assert truncated.value.diverged == {place: 10}
+        strict.seek(place, 10)
+        assert polled(strict, 30) == others
+        first.start()
+    eventually("both in sync", lambda: in_sync(cluster, topic) == {1, 2})
 
 
 def test_a_stop_one_by_one_loses_no_request(cluster: Cluster) -> None:

@@ -124,6 +124,11 @@ def test_no_broker_is_refused_by_name() -> None:
         Cluster(brokers=0)
 
 
+def test_racks_that_are_not_one_a_broker_are_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"racks=\['a', 'b'\]: expected one for each of 3 brokers"):
+        Cluster(brokers=3, racks=["a", "b"])
+
+
 def test_a_directory_is_kept_and_found_again(tmp_path: Path) -> None:
     with Cluster(directory=tmp_path / "data") as cluster, Producer(cluster.bootstrap_servers) as producer:
         producer.send("orders", b"one").result(30)

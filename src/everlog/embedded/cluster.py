@@ -21,7 +21,8 @@ class Cluster:
 
     `processes` makes each broker a child process, which can be killed and paused; without it they run on
     threads of this process and start in a fraction of the time. `directory` keeps the data instead.
-    `settings` are those of the brokers by Kafka's names, `disks` how many log directories each has.
+    `settings` are those of the brokers by Kafka's names, `disks` how many log directories each has, `racks`
+    where each stands, in the order of their ids.
 
     Three brokers or more hold three copies of what is written, and acknowledge it (`acks=all`) once two have
     it: one may be away. Give `default.replication.factor` and `min.insync.replicas` to have it otherwise.
@@ -40,6 +41,7 @@ class Cluster:
         settings: Mapping[str, object] | None = None,
         port: int = 0,
         disks: int = 1,
+        racks: Sequence[str] = (),
     ) -> None:
         if brokers < 1:
             raise ConfigError(f"brokers={brokers}: expected 1 or more")
@@ -51,6 +53,9 @@ class Cluster:
         if disks < 1:
             raise ConfigError(f"disks={disks}: expected 1 or more")
         self._disks = disks
+        if racks and len(racks) != brokers:
+            raise ConfigError(f"racks={list(racks)}: expected one for each of {brokers} brokers")
+        self._racks = tuple(racks)
         self._temporary: TemporaryDirectory[str] | None = None
         self._majority = 1
         self.brokers: list[EmbeddedBroker] = []
@@ -76,6 +81,8 @@ class Cluster:
             planned, self._majority = self._plan(home)
             if self._disks > 1:
                 planned = [_on_disks(settings, self._disks) for settings in planned]
+            for settings, rack in zip(planned, self._racks, strict=False):
+                settings["broker.rack"] = rack
             self.brokers = [make(settings) for settings in planned]
             start_all(self.brokers)
         except BaseException:
