@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from everlog.client import (
 )
 from everlog.client.aio.consumer import Consumer as AioConsumer
 from everlog.client.aio.producer import Producer as AioProducer
+from everlog.client.sync.dead_letters import DeadLetters
 from tests.client.secured_kafka import SecuredKafka
+from tests.e2e.program import everlog
 
 LIMIT_S = 60.0
 VALUES = [b"%d" % index for index in range(500)] + [bytes(900_000)]
@@ -99,3 +102,55 @@ def test_a_wrong_password_is_said_by_the_call_that_needs_the_broker(
     causes = [caught.value, caught.value.__cause__]
     assert any(isinstance(cause, AuthenticationFailed) for cause in causes), repr(caught.value)
     assert time.monotonic() - began < 25, "it waited for a time-out"
+
+
+def test_the_command_line_logs_in_by_its_client_config(
+    options: dict[str, Any], topic: str, tmp_path: Path
+) -> None:
+    """An admin, a producer, a consumer, a member of a group, and dead letters that are sent back."""
+    file = tmp_path / "client.properties"
+    told = {name.replace("_", "."): value for name, value in options.items() if name != "bootstrap_servers"}
+    file.write_text("".join(f"{name}={value}\n" for name, value in told.items()))
+
+    def run(*arguments: str, stdin: str = "") -> str:
+        ran = everlog(*arguments, "--client-config", str(file), bootstrap=servers, stdin=stdin)
+        assert ran.code == 0, ran.err
+        return ran.out
+
+    servers = options["bootstrap_servers"]
+    run("topic", "create", f"{topic}.dlq")
+    run("produce", topic, "-p", "0", stdin="good\nbad\n")
+    assert run("consume", topic, "-o", "start", "--exit-at-end").split() == ["good", "bad"]
+    read = run("consume", topic, "--group", f"{topic}-cli", "-o", "start", "-n", "2")
+    assert read.split() == ["good", "bad"]
+    _bury(options, topic)
+    assert "sent 1 record back" in run("dead-letters", "replay", f"{topic}.dlq")
+    assert run("consume", topic, "-o", "start", "--exit-at-end").split() == ["good", "bad", "bad"]
+
+    file.write_text(file.read_text().replace("sasl.password=", "sasl.password=not "))
+    refused = everlog("topic", "list", "--client-config", str(file), bootstrap=servers)
+    assert (refused.code, "SaslAuthenticate" in refused.err or "credentials" in refused.err) == (1, True)
+    assert options["sasl_password"] not in refused.err
+
+
+def _bury(options: dict[str, Any], topic: str) -> None:
+    """Let the record `bad` of a topic become a dead letter."""
+
+    def handle(record: ConsumerRecord) -> None:
+        if record.value == b"bad":
+            raise KeyError("total")
+
+    with (
+        Producer(**options) as producer,
+        Consumer(
+            **options,
+            group_id=f"{topic}-buried",
+            topics=[topic],
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        ) as consumer,
+    ):
+        letters = DeadLetters(consumer, producer, tries=1)
+        deadline = time.monotonic() + LIMIT_S
+        while not letters.process(consumer.poll(1.0), handle).dead:
+            assert time.monotonic() < deadline

@@ -42,7 +42,7 @@ def _complete(
 
     bootstrap = ctx.params.get("bootstrap") or os.environ.get("EVERLOG_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     try:
-        with open_admin(bootstrap, PATIENCE_SECONDS) as admin:
+        with ctx.scope(cleanup=False), open_admin(bootstrap, PATIENCE_SECONDS) as admin:
             return [CompletionItem(name) for name in names(admin) if name.startswith(incomplete)]
     except EverlogError:
         return []

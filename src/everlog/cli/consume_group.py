@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import click
 
-from everlog.cli.connect import check_reachable
+from everlog.cli.connect import check_reachable, client_settings, limit_ms_of
 from everlog.cli.record_format import Formatter
 from everlog.cli.record_lines import plain_record
 from everlog.client.core.group.types import OffsetAndMetadata, RebalanceListener
@@ -59,8 +59,8 @@ def consume_as_member(
         allow_auto_create_topics=False,
         enable_auto_commit=False,
         max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
-        request_timeout_ms=max(1, int(timeout * 1000)),
-        default_api_timeout_ms=max(1, int(timeout * 1000)),
+        default_api_timeout_ms=limit_ms_of(timeout),
+        **client_settings(timeout),
     )
     # A service manager's wish to end is as good as Ctrl-C: without a farewell the group would wait for us.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)

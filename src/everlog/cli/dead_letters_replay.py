@@ -6,6 +6,7 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics
+from everlog.cli.connect import open_producer
 from everlog.cli.dead_letters_view import Choice, choice_options, ranges_chosen, read_letters
 from everlog.cli.options import bootstrap_option, dry_run_option
 from everlog.cli.output import Block, Line, Report, Table
@@ -62,7 +63,7 @@ def replay(
     others = 0
     with (
         Progress(f"replay {topic}", total, "records") as progress,
-        _open_producer(bootstrap, timeout) as producer,
+        open_producer(bootstrap, timeout) as producer,
     ):
         for lot in read_letters(bootstrap, timeout, ranges):
             deliveries: list[Delivery] = []
@@ -84,18 +85,6 @@ def replay(
             if count is not None and sent.total() >= count:
                 break
     return _report(topic, sent, others, after, dry_run=dry_run)
-
-
-def _open_producer(bootstrap: str, timeout: float) -> Producer:
-    limit_ms = max(1, int(timeout * 1000))
-    return Producer(
-        bootstrap,
-        client_id="everlog-cli",
-        max_block_ms=limit_ms,
-        request_timeout_ms=limit_ms,
-        delivery_timeout_ms=3 * limit_ms + 5,
-        socket_connection_setup_timeout_ms=limit_ms,
-    )
 
 
 def _send(

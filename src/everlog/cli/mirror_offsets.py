@@ -2,8 +2,10 @@
 
 import click
 
+from everlog.cli.client_config import client_config, read_client_config
 from everlog.cli.command import command
 from everlog.cli.completers import complete_groups, complete_topics
+from everlog.cli.connect import limit_ms_of
 from everlog.cli.options import bootstrap_option
 from everlog.cli.output import Block, Cell, Line, Report, Table
 from everlog.cli.shapes import counted
@@ -25,6 +27,11 @@ $ everlog mirror offsets --group billing --target us:9092 --mirror-topic 'eu.{to
 )
 @click.option(
     "--target", required=True, metavar="HOST:PORT[,…]", help="Where to find the cluster that has the mirror."
+)
+@click.option(
+    "--target-config",
+    metavar="FILE",
+    help="What --client-config is for the source, for the target.",
 )
 @click.option(
     "--topic",
@@ -53,6 +60,7 @@ def offsets(
     *,
     group_id: str,
     target: str,
+    target_config: str | None,
     topics: tuple[str, ...],
     mirror_topic: str,
     dry_run: bool,
@@ -65,10 +73,17 @@ def offsets(
     records again: where the mirror is behind the group, or what it noted then is gone. No record is skipped.
     The group must have no members in the target.
     """
-    options = {"default_api_timeout_ms": max(1, int(timeout * 1000)), "client_id": "everlog-cli"}
+    options = {"default_api_timeout_ms": limit_ms_of(timeout), "client_id": "everlog-cli"}
+    there = {} if target_config is None else read_client_config(target_config)
     try:
         parse_bootstrap(target)
-        mirror = Mirror(bootstrap, target, topic=mirror_topic, source_options=options, target_options=options)
+        mirror = Mirror(
+            bootstrap,
+            target,
+            topic=mirror_topic,
+            source_options={**options, **client_config()},
+            target_options={**options, **there},
+        )
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     places = translate_group(mirror, group_id, set(topics) or None)

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
+from everlog.cli.client_config import client_config_option
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -23,7 +25,8 @@ def _bootstrap(_ctx: click.Context, _param: click.Parameter, text: str) -> str:
 
 
 def bootstrap_option(function: Function) -> Function:
-    """Add `-b/--bootstrap` and `--timeout`; they arrive as `bootstrap` and `timeout`."""
+    """Add `-b/--bootstrap` and `--timeout`, which arrive under these names, and `--client-config`."""
+    function = client_config_option(function)
     function = click.option(
         "--timeout",
         type=click.FloatRange(min=0.0, min_open=True),

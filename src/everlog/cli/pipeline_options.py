@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from everlog.cli.client_config import client_config_option
+
 if TYPE_CHECKING:
     from everlog.pipelines.project import Project
 
@@ -20,7 +22,8 @@ def project_argument(function: Function) -> Function:
 
 
 def cluster_option(function: Function) -> Function:
-    """Add `-b/--bootstrap` and `--timeout`; unlike elsewhere the default is what the project names."""
+    """Add `-b/--bootstrap`, whose default is what the project names, `--timeout` and `--client-config`."""
+    function = client_config_option(function)
     function = click.option(
         "--timeout",
         type=click.FloatRange(min=0.0, min_open=True),

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Collection, Mapping
-from typing import Unpack
+from typing import Any, Unpack
 
+from everlog.cli.connect import client_settings, limit_ms_of
 from everlog.client.core.admin.offset_listing import OffsetAt
 from everlog.client.core.consumer.chunks import Chunk
 from everlog.client.core.consumer.offset_spec import BeforeEnd, OffsetRange, OffsetSpec, resolve
@@ -22,14 +23,11 @@ def open_reader(
     bootstrap: str, timeout: float, *, read_committed: bool = False, **options: Unpack[ConsumerOptions]
 ) -> Consumer:
     """A Consumer without a group, whose calls give up after `timeout` seconds."""
-    limit_ms = max(1, int(timeout * 1000))
-    settings: ConsumerOptions = {
-        "client_id": "everlog-cli",
-        "default_api_timeout_ms": limit_ms,
-        "request_timeout_ms": limit_ms,
-        "socket_connection_setup_timeout_ms": limit_ms,
+    settings: dict[str, Any] = {
+        "default_api_timeout_ms": limit_ms_of(timeout),
         "isolation_level": "read_committed" if read_committed else "read_uncommitted",
         "auto_offset_reset": "earliest",
+        **client_settings(timeout),
         **options,
     }
     return Consumer(bootstrap, **settings)

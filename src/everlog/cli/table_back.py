@@ -4,11 +4,12 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics
+from everlog.cli.connect import client_settings
 from everlog.cli.options import bootstrap_option, dry_run_option
 from everlog.cli.output import Line, Report
 from everlog.cli.progress import Progress
 from everlog.cli.shapes import counted
-from everlog.cli.table_place import client_settings, find_spec, table_argument
+from everlog.cli.table_place import find_spec, table_argument
 from everlog.tables.back import Sent, send_back
 from everlog.tables.table import open_table
 

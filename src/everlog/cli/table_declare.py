@@ -7,11 +7,11 @@ import click
 
 from everlog.cli.command import command
 from everlog.cli.completers import complete_topics
-from everlog.cli.connect import check_reachable
+from everlog.cli.connect import check_reachable, client_settings
 from everlog.cli.options import bootstrap_option, confirm, dry_run_option, key_values, yes_option
 from everlog.cli.output import Block, Line, Report
 from everlog.cli.shapes import counted
-from everlog.cli.table_place import all_specs, client_settings, find_spec, table_argument
+from everlog.cli.table_place import all_specs, find_spec, table_argument
 from everlog.cli.table_shapes import spec_fields, spec_shape
 from everlog.tables.declared import declare as declare_table
 from everlog.tables.declared import withdraw

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from everlog.cli.connect import check_reachable
+from everlog.cli.connect import check_reachable, client_settings
 from everlog.cli.options import DEFAULT_BOOTSTRAP
 from everlog.model.errors import EverlogError
 from everlog.tables.declared import declared_table, declared_tables
@@ -16,17 +16,6 @@ from everlog.tables.spec import TableSpec
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 PATIENCE_SECONDS = 1.0
-
-
-def client_settings(timeout: float) -> dict[str, Any]:
-    """Settings of clients that give up on an answer after `timeout` seconds."""
-    limit_ms = max(1, int(timeout * 1000))
-    return {
-        "client_id": "everlog-cli",
-        "request_timeout_ms": limit_ms,
-        "socket_connection_setup_timeout_ms": limit_ms,
-        "retry_backoff_ms": 50,
-    }
 
 
 def find_spec(bootstrap: str, timeout: float, name: str) -> TableSpec:
@@ -45,7 +34,8 @@ def complete_tables(ctx: click.Context, _param: click.Parameter, incomplete: str
     """The names of declared tables that begin so; nothing, quickly, if the cluster does not answer."""
     bootstrap = ctx.params.get("bootstrap") or os.environ.get("EVERLOG_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     try:
-        specs = all_specs(bootstrap, PATIENCE_SECONDS)
+        with ctx.scope(cleanup=False):
+            specs = all_specs(bootstrap, PATIENCE_SECONDS)
     except EverlogError:
         return []
     return [CompletionItem(spec.name, help=spec.topic) for spec in specs if spec.name.startswith(incomplete)]

@@ -8,11 +8,13 @@ from types import FrameType
 
 import click
 
+from everlog.cli.client_config import client_config
 from everlog.cli.command import command
+from everlog.cli.connect import client_settings
 from everlog.cli.options import bootstrap_option, dry_run_option
 from everlog.cli.output import Block, Fields, Line, Report
 from everlog.cli.shapes import counted, span_text
-from everlog.cli.table_place import client_settings, find_spec, table_argument
+from everlog.cli.table_place import find_spec, table_argument
 from everlog.cli.table_view import topic_ends
 from everlog.cli.table_watch import Tally, Watch
 from everlog.tables.errors import NoSuchTable
@@ -99,7 +101,9 @@ def run(
         else:
             from everlog.cli.table_spark import SparkRun, run_on_spark
 
-            wanted = SparkRun(spec, pace, master, checkpoint, confs, client_settings(timeout))
+            wanted = SparkRun(
+                spec, pace, master, checkpoint, confs, client_settings(timeout), client_config()
+            )
             tally = run_on_spark(wanted, stop, watch)
     return _report(spec, tally, engine=engine, lag=_lag_now(spec, bootstrap, timeout))
 

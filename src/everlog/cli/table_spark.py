@@ -37,6 +37,9 @@ class SparkRun:
     checkpoint: str | None
     confs: tuple[str, ...]
     client: Mapping[str, Any]
+    """What our own clients are told."""
+    config: Mapping[str, Any]
+    """What of it Spark's tasks are to be told too."""
 
 
 def checkpoint_of(spec: TableSpec, given: str | None) -> str:
@@ -74,6 +77,7 @@ def run_on_spark(wanted: SparkRun, stop: threading.Event, watch: Watch) -> Tally
         topic = admin.describe_topics([spec.topic])[spec.topic]
     places = [TopicPartition(spec.topic, index) for index in topic.partitions]
     settings = {"spark.ui.enabled": "false", **key_values(wanted.confs, "--conf")}
+    config = {f"kafka.{name.replace('_', '.')}": _text(value) for name, value in wanted.config.items()}
     watch.say("starting Spark")
     spark: Any = session(f"everlog-table-{spec.name}", master=wanted.master, settings=settings)
     try:
@@ -87,6 +91,7 @@ def run_on_spark(wanted: SparkRun, stop: threading.Event, watch: Watch) -> Tally
                 "startingOffsets", starting_offsets(places, covered, latest=wanted.pace.start == "latest")
             )
             .option("failOnDataLoss", str(not wanted.pace.skip_lost).lower())
+            .options(**config)
         )
         writing = (
             reading.load()
@@ -95,6 +100,7 @@ def run_on_spark(wanted: SparkRun, stop: threading.Event, watch: Watch) -> Tally
             .option("table", spec.name)
             .option("kafka.bootstrap.servers", spec.bootstrap)
             .option("checkpointLocation", checkpoint)
+            .options(**config)
         )
         if wanted.pace.until_end:
             writing = writing.trigger(availableNow=True)
@@ -109,6 +115,10 @@ def run_on_spark(wanted: SparkRun, stop: threading.Event, watch: Watch) -> Tally
         spark.stop()
     # What Spark reports is what was read; which of it became dead letters it does not know.
     return replace(watch.tally(), bad=None)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _follow(query: Any, stop: threading.Event, watch: Watch) -> None:

@@ -15,7 +15,8 @@ def parse_properties(text: str) -> dict[str, str]:
     for line in _logical_lines(text):
         key, value = _split(line)
         if key in found:
-            raise ConfigError(f"{key} is given twice: {found[key]!r} and {value!r}, expected it once")
+            # Not the values: one may be a password.
+            raise ConfigError(f"{key} is given twice, expected it once")
         found[key] = value
     return found
 
@@ -44,10 +45,11 @@ def _split(line: str) -> tuple[str, str]:
     rest = line[end:].lstrip(" \t")
     if rest[:1] in {"=", ":"}:
         rest = rest[1:].lstrip(" \t")
-    return _unescape(line[:end]), _unescape(rest.rstrip())
+    key = _unescape(line[:end], line[:end])
+    return key, _unescape(rest.rstrip(), key)
 
 
-def _unescape(text: str) -> str:
+def _unescape(text: str, key: str) -> str:
     if "\\" not in text:
         return text
     parts: list[str] = []
@@ -60,7 +62,7 @@ def _unescape(text: str) -> str:
             try:
                 parts.append(chr(int(text[at + 2 : at + 6], 16)))
             except ValueError:
-                raise ConfigError(f"{text!r} has \\u without four hexadecimal digits behind it") from None
+                raise ConfigError(f"{key} has \\u without four hexadecimal digits behind it") from None
             at += 6
         else:
             parts.append(_ESCAPES.get(text[at + 1], text[at + 1]))
