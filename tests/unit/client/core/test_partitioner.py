@@ -1,8 +1,15 @@
-"""Keys go where every other client sends them (P1)."""
+"""Keys go where every other client sends them, and records without one where lines are short (P1)."""
+
+from collections import Counter
 
 import pytest
 
-from everlog.client.core.producer.partitioner import StickyPartitioner, murmur2, partition_of_key
+from everlog.client.core.producer.partitioner import (
+    LoadedPartitioner,
+    StickyPartitioner,
+    murmur2,
+    partition_of_key,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,3 +48,65 @@ def test_a_topic_with_one_partition_keeps_using_it() -> None:
     sticky = StickyPartitioner(10, lambda _bound: 0)
 
     assert [sticky.pick("t", [0], 50) for _ in range(3)] == [0, 0, 0]
+
+
+def drawn(loads: list[int], batch_bytes: int = 100) -> Counter[int]:
+    """How often each partition is chosen, over every number that chance may give once."""
+    bounds: list[int] = []
+
+    def first(bound: int) -> int:
+        bounds.append(bound)
+        return 0
+
+    partitions = range(len(loads))
+    LoadedPartitioner(batch_bytes, first).pick("t", partitions, loads.__getitem__, 1)
+    return Counter(
+        LoadedPartitioner(batch_bytes, lambda _bound, at=number: at).pick(
+            "t", partitions, loads.__getitem__, 1
+        )
+        for number in range(bounds[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("loads", "chances"),
+    [
+        ([0, 0, 0], {0: 1, 1: 1, 2: 1}),
+        ([700, 700, 700], {0: 1, 1: 1, 2: 1}),
+        ([0, 300, 0], {0: 4, 1: 1, 2: 4}),
+        ([0, 100, 200], {0: 3, 1: 2, 2: 1}),
+        ([99, 0, 10], {0: 1, 1: 1, 2: 1}),
+    ],
+    ids=["nothing waits", "equal lines", "one long line", "a staircase", "less than a batch"],
+)
+def test_chances_are_in_proportion_to_how_much_shorter_lines_are_than_the_longest(
+    loads: list[int], chances: dict[int, int]
+) -> None:
+    assert drawn(loads) == chances
+
+
+def test_a_partition_is_drawn_anew_once_it_has_had_a_batch_and_loads_are_looked_at_only_then() -> None:
+    asked: list[int] = []
+
+    def loads(partition: int) -> int:
+        asked.append(partition)
+        return 0
+
+    partitioner = LoadedPartitioner(100, lambda bound: len(asked) // 3 % bound)
+
+    chosen: list[int] = []
+    spent: list[bool] = []
+    for _ in range(6):
+        chosen.append(partitioner.pick("t", [0, 1, 2], loads, 40))
+        spent.append(partitioner.is_spent("t"))
+
+    assert chosen == [1, 1, 1, 2, 2, 2]
+    assert spent == [False, False, True] * 2
+    assert asked == [0, 1, 2] * 2
+
+
+def test_a_loaded_partition_that_lost_its_leader_is_left_at_once() -> None:
+    partitioner = LoadedPartitioner(100, lambda _bound: 0)
+    assert partitioner.pick("t", [0, 1], lambda _partition: 0, 1) == 0
+
+    assert partitioner.pick("t", [1], lambda _partition: 0, 1) == 1

@@ -351,3 +351,68 @@ def test_after_a_split_batches_are_made_smaller() -> None:
             assert all(delivery.exception() is None for delivery in deliveries)
     assert too_large == 1
     assert sum(count for _, count, _ in partition.kept) == 500
+
+
+class TwoLeaders:
+    """Partition 0 of `orders` is with a broker that answers at once, partition 1 with one that is stuck."""
+
+    def __init__(self) -> None:
+        self.ports: tuple[int, int] = (0, 0)
+        self.released = threading.Event()
+        self.kept = 0
+
+    def __call__(self, _header: RequestHeader, request: Message) -> Message | None:
+        match request:
+            case MetadataRequest():
+                brokers = [
+                    MetadataResponseBroker(node_id=node, host="127.0.0.1", port=port)
+                    for node, port in enumerate(self.ports)
+                ]
+                partitions = [
+                    MetadataResponsePartition(partition_index=node, leader_id=node, leader_epoch=0)
+                    for node in range(2)
+                ]
+                topic = MetadataResponseTopic(name="orders", topic_id=ORDERS_ID, partitions=partitions)
+                return MetadataResponse(brokers=brokers, topics=[topic], controller_id=0, cluster_id="c")
+            case InitProducerIdRequest():
+                return InitProducerIdResponse(producer_id=7, producer_epoch=0)
+            case ProduceRequest():
+                (asked,) = request.topic_data[0].partition_data
+                if asked.index == 1:
+                    assert self.released.wait(PATIENCE_S)
+                answer = PartitionProduceResponse(index=asked.index, base_offset=self.kept)
+                self.kept += 1
+                return ProduceResponse(
+                    responses=[TopicProduceResponse(topic_id=ORDERS_ID, partition_responses=[answer])]
+                )
+            case _:
+                raise AssertionError(request)
+
+
+@pytest.mark.parametrize(("adapts", "at_most"), [(True, 50), (False, 100)])
+def test_p1_a_broker_that_is_slow_gets_fewer_records_without_a_key_unless_that_is_switched_off(
+    adapts: bool, at_most: int
+) -> None:
+    """With lines of 0 and n batches it is drawn once in n + 2: about 20 times in 200 (KIP-794)."""
+    leaders = TwoLeaders()
+    to_slow = 0
+    with ScriptedBroker(leaders) as quick, ScriptedBroker(leaders) as slow:
+        leaders.ports = (quick.port, slow.port)
+        with Producer(
+            f"127.0.0.1:{quick.port}",
+            linger_ms=0,
+            batch_size=100,
+            max_in_flight_requests_per_connection=1,
+            partitioner_adaptive_partitioning_enable=adapts,
+        ) as producer:
+            for _ in range(200):
+                delivery = producer.send("orders", bytes(100))
+                if "orders-1, pending" in repr(delivery):
+                    to_slow += 1
+                else:
+                    assert delivery.result(PATIENCE_S).partition == 0
+            leaders.released.set()
+            producer.flush(PATIENCE_S)
+
+    assert 0 < to_slow <= at_most
+    assert adapts or to_slow == 100, "each has its turn"
