@@ -227,7 +227,8 @@ def test_c7_without_a_rule_for_resets_poll_names_the_partitions(bootstrap: str, 
         assert beyond.value.offsets == {(topic, 1): 77}
         consumer.seek((topic, 1), 0)
         assert consumer.position((topic, 1)) == 0
-        assert consumer.poll(0.1) is not None
+        poll_until(consumer, lambda: consumer.lag() == {(topic, 0): 0, (topic, 1): 0})
+        assert consumer.poll(0.1) == []
 
 
 def test_c6_read_committed_sees_neither_aborted_nor_open_transactions(

@@ -41,6 +41,25 @@ def test_c1_a_broker_that_is_killed_costs_neither_loss_nor_duplicates(
         assert [record.value for record in seen if record.partition == partition] == NUMBERS
 
 
+def test_c1_a_broker_that_is_paused_is_read_on_once_it_goes_on(
+    victim: Target, fresh_topic: Callable[[], str]
+) -> None:
+    topic = topic_maker(victim.bootstrap, fresh_topic)(1)
+    write(victim.bootstrap, topic, NUMBERS[:1000])
+    with Consumer(victim.bootstrap, auto_offset_reset="earliest", request_timeout_ms=300) as consumer:
+        consumer.assign([(topic, 0)])
+        seen = poll_records(consumer, 1000)
+        victim.pause()
+        failures = consumer.metrics()["fetch_failures"]
+        # Some of what it asks for meanwhile is given up: what comes of that later is not to be taken twice.
+        poll_until(consumer, lambda: consumer.metrics()["fetch_failures"] > failures, seen)
+        assert len(seen) == 1000
+        victim.resume()
+        write(victim.bootstrap, topic, NUMBERS[1000:])
+        poll_until(consumer, lambda: len(seen) >= len(NUMBERS), seen)
+    assert [record.value for record in seen] == NUMBERS
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_c5_a_member_of_a_group_reads_on_after_its_coordinator_was_killed(
     victim: Target, fresh_topic: Callable[[], str], protocol: str

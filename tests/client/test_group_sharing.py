@@ -20,16 +20,21 @@ from tests.conformance.target import Target
 NUMBERS = [b"%d" % number for number in range(60)]
 
 every_way = pytest.mark.parametrize("way", WAYS)
+ASSIGNORS = {
+    **WAYS,
+    "roundrobin": {"partition_assignment_strategy": "roundrobin"},
+    "sticky": {"partition_assignment_strategy": "sticky"},
+}
 
 
-@every_way
+@pytest.mark.parametrize("way", ASSIGNORS)
 @on_a_loop
 async def test_c2_members_share_partitions_and_every_record_is_read_by_one(
     bootstrap: str, new_topic: NewTopic, way: str
 ) -> None:
     topic = new_topic(6)
     async with members(bootstrap) as group:
-        readers = [await group.join(topic, **WAYS[way]) for _ in range(3)]
+        readers = [await group.join(topic, **ASSIGNORS[way]) for _ in range(3)]
         await until(lambda: shared(6, *readers), *readers)
 
         for partition in range(6):
@@ -85,6 +90,24 @@ async def test_c3_members_keep_what_stays_theirs(bootstrap: str, new_topic: NewT
         revoked = [places for kind, places in first.events if kind == "revoked"]
         assert revoked == [second.has]
         assert not any(kind == "lost" for kind, _ in first.events + second.events)
+
+
+@on_a_loop
+async def test_c3_sticky_members_get_back_what_they_gave_up(bootstrap: str, new_topic: NewTopic) -> None:
+    """Whoever leads has it from the others' own words, and neither range nor roundrobin would do so here."""
+    topic = new_topic(6)
+    async with members(bootstrap) as group:
+        readers = [await group.join(topic, **ASSIGNORS["sticky"]) for _ in range(3)]
+        await until(lambda: shared(6, *readers), *readers)
+        leaves = next(reader for reader in readers if 0 in reader.has)
+        stay = [reader for reader in readers if reader is not leaves]
+        had = [reader.has for reader in stay]
+
+        await leaves.stop()
+
+        await until(lambda: shared(6, *stay), *stay)
+        assert [reader.has >= before for reader, before in zip(stay, had, strict=True)] == [True, True]
+        assert [reader.events[-2] for reader in stay] == [("revoked", before) for before in had]
 
 
 @on_a_loop
