@@ -15,6 +15,7 @@ from everlog import (
     Misused,
     NoOffset,
     OffsetOutOfRange,
+    Producer,
     Refused,
     TopicPartition,
     Unreachable,
@@ -260,9 +261,17 @@ def test_c1_deserializers_make_what_poll_returns_and_leave_null_alone(
     bootstrap: str, new_topic: NewTopic
 ) -> None:
     topic = new_topic()
-    write(bootstrap, topic, [b"1", None, b"3"])
-    with from_start(bootstrap, (topic, 0), value_deserializer=int) as consumer:
-        assert poll_values(consumer, 3) == [1, None, 3]
+    with Producer(bootstrap) as producer:
+        for key, value in ((b"a", b"1"), (None, None), (b"c", b"3")):
+            producer.send(topic, value, key)
+    with from_start(bootstrap, (topic, 0), key_deserializer=bytes.decode, value_deserializer=int) as consumer:
+        read = poll_records(consumer, 3)
+        assert [(record.key, record.value) for record in read] == [("a", 1), (None, None), ("c", 3)]
+    with from_start(bootstrap, (topic, 0), key_deserializer=int) as consumer:
+        with pytest.raises(DeserializationError, match=f"key of {topic}-0 at offset 0"):
+            consumer.poll(PATIENCE_S)
+        consumer.seek((topic, 0), 1)
+        assert poll_values(consumer, 1)[0] is None
 
 
 def test_c1_a_record_that_cannot_be_read_is_named_and_can_be_left_out(

@@ -4,6 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import pytest
 
@@ -279,6 +280,25 @@ def test_c2_a_pattern_takes_topics_in_that_are_made_later(
         write(bootstrap, f"{first}-more", [b"two"])
         assert poll_values(consumer, 1) == [b"two"]
         assert consumer.subscription() == {first, f"{first}-more"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "excluded"), [("classic", True), ("classic", False), ("consumer", True)]
+)
+def test_c1_internal_topics_are_left_out_of_patterns_and_lists_unless_they_are_wanted(
+    bootstrap: str, topic: str, group: str, protocol: Literal["classic", "consumer"], excluded: bool
+) -> None:
+    with member(bootstrap, f"{group}-before", topic) as consumer:
+        poll_records(consumer, 1)
+        consumer.commit()  # Now there is a topic of offsets.
+    with Consumer(
+        bootstrap, group_id=group, group_protocol=protocol, exclude_internal_topics=excluded
+    ) as consumer:
+        consumer.subscribe(pattern=f"__consumer_offsets|{topic}")
+        poll_until(consumer, consumer.assignment)
+        internal = set[str]() if excluded else {"__consumer_offsets"}
+        assert {place.topic for place in consumer.assignment()} == {topic} | internal
+        assert {"__consumer_offsets", topic} & set(consumer.topics()) == {topic} | internal
 
 
 def test_c2_unsubscribe_commits_leaves_and_allows_another_choice(

@@ -1,7 +1,8 @@
 """Client settings: Kafka's names in snake_case, each with its type, default, bounds and meaning.
 
 A settings class is a frozen dataclass whose fields are made by `setting`; `read_settings` makes one of the
-keyword arguments of a user. What is unknown or wrong is refused by name. Where settings must go together,
+keyword arguments of a user. What is unknown or wrong is refused by name. A class with a field `given` is told
+which were given. Where settings must go together,
 each class of the hierarchy may say so in its own `check_together(given)`.
 """
 
@@ -71,7 +72,8 @@ _ELSEWHERE = {
 
 def read_settings(cls: type[Settings], options: Mapping[str, Any]) -> Settings:
     """Make settings of keyword arguments; ConfigError names the first that is unknown or wrong."""
-    known = {entry.name: entry for entry in fields(cls) if "check" in entry.metadata}  # type: ignore[arg-type]
+    entries = {entry.name: entry for entry in fields(cls)}  # type: ignore[arg-type]
+    known = {name: entry for name, entry in entries.items() if "check" in entry.metadata}
     given: dict[str, Any] = {}
     for name, value in options.items():
         if name not in known:
@@ -81,7 +83,7 @@ def read_settings(cls: type[Settings], options: Mapping[str, Any]) -> Settings:
             shown = name if near and shown_as(near, value) == near else shown_as(name, value)
             raise ConfigError(f"unknown setting {shown}{hint}")
         given[name] = known[name].metadata["check"](name, value)
-    made = cls(**given)
+    made = cls(**given, **({"given": frozenset(given)} if "given" in entries else {}))
     for kind in cls.__mro__:
         check_together = vars(kind).get("check_together")
         if check_together is not None:

@@ -297,9 +297,26 @@ def test_who_takes_much_at_a_time_asks_for_more_of_few_partitions() -> None:
     world.positions.of(ZERO).drop_buffered()
     world.fetching.answer_bytes = 0
     assert {entry.partition_max_bytes for entry in world.ask()[0].request.topics[0].partitions} == {1 << 20}
-    few = World(max_partition_fetch_bytes=1000)
-    few.fetching.answer_bytes = 8 << 20
-    assert {each.max_bytes for each in few.ask()[0].asked.values()} == {1000}, "as it was set"
+    for chosen in (1000, 1 << 20):
+        few = World(max_partition_fetch_bytes=chosen)
+        few.fetching.answer_bytes = 8 << 20
+        assert {each.max_bytes for each in few.ask()[0].asked.values()} == {chosen}, "as it was set"
+
+
+def test_settings_of_fetches_are_those_of_requests() -> None:
+    chosen: dict[str, Any] = {
+        "fetch_min_bytes": 77,
+        "fetch_max_wait_ms": 1234,
+        "fetch_max_bytes": 5_000,
+        "client_rack": "west",
+        "isolation_level": "read_committed",
+    }
+    request, plain = World(**chosen).ask()[0].request, World().ask()[0].request
+
+    assert (request.min_bytes, request.max_wait_ms, request.max_bytes) == (77, 1234, 5_000)
+    assert (request.rack_id, request.isolation_level) == ("west", 1)
+    assert (plain.min_bytes, plain.max_wait_ms, plain.max_bytes) == (1, 500, 50 << 20)
+    assert (plain.rack_id, plain.isolation_level) == ("", 0)
 
 
 def test_checksums_are_not_looked_at_if_told_so() -> None:

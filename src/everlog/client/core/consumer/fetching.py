@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from everlog.client.core.consumer.chunks import Checks, Chunk, read_chunk
 from everlog.client.core.consumer.fetch_sessions import SESSION_ERRORS, Ask, FetchSession
 from everlog.client.core.consumer.positions import NO_REPLICA, PartitionState, Positions, Stage
-from everlog.client.core.consumer.settings import PARTITION_FETCH_BYTES, ConsumerSettings
+from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.errors import error_code, refusal
 from everlog.client.core.metadata import Broker, ClusterView
 from everlog.client.core.retry import Verdict, verdict
@@ -159,7 +159,7 @@ class Fetching:
     def _partition_bytes(self, partitions: int) -> int:
         """What a request may ask for of each of so many partitions."""
         limit = self._settings.max_partition_fetch_bytes
-        if limit != PARTITION_FETCH_BYTES:
+        if "max_partition_fetch_bytes" in self._settings.given:
             return limit
         return max(limit, self.answer_bytes // partitions)
 

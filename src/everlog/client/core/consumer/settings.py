@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from everlog.client.core.group.assignors.table import read_assignors
@@ -153,6 +153,8 @@ class ConsumerSettings(ConnectionSettings):
     default_api_timeout_ms: int = setting(60_000, whole(1), "how long a call without a time-out may take")
     key_deserializer: Deserializer | None = setting(None, maybe(function), "what is made of keys")
     value_deserializer: Deserializer | None = setting(None, maybe(function), "what is made of values")
+    given: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """No setting: the names of those that the user wrote, whatever their values."""
 
     def __post_init__(self) -> None:
         reason = None
