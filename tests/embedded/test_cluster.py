@@ -1,6 +1,8 @@
 """`everlog.Cluster`: brokers for tests and notebooks, with the ways in which they can fail."""
 
+import socket
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import everlog
 from everlog import Admin, Cluster, ConfigError, Consumer, Producer, TopicPartition
 from everlog.embedded.brokers import BrokerFailed, EmbeddedBroker, ProcessBroker
+from tests import brokers
 
 pytestmark = pytest.mark.e2e
 
@@ -28,19 +31,25 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
 
 @both_kinds
 def test_a_cluster_serves_and_leaves_nothing_behind(processes: bool) -> None:
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     with Cluster(processes=processes) as cluster:
         bootstrap = cluster.bootstrap_servers
+        with Admin(bootstrap) as admin:
+            (found,) = admin.describe_log_dirs()
+        assert (Path(found.path) / "meta.properties").exists()
         with Producer(bootstrap) as producer:
             producer.send("orders", b"one").result(30)
         assert read(bootstrap, "orders", 1) == [b"one"]
 
     assert not cluster.brokers
-    with pytest.raises(everlog.EverlogError):
-        Producer(bootstrap, max_block_ms=300).send("orders", b"two").result(5)
+    assert not Path(found.path).exists()
+    with Producer(bootstrap, max_block_ms=300) as producer, pytest.raises(everlog.EverlogError):
+        producer.send("orders", b"two").result(5)
     with pytest.raises(BrokerFailed, match="not running"):
         assert cluster.bootstrap_servers
-    assert threading.active_count() <= threads + 2  # The producer that could not send ends by itself.
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(10)  # Those that read what a process says see its end a moment later.
+    assert set(threading.enumerate()) <= threads
 
 
 @both_kinds
@@ -119,6 +128,30 @@ def test_a_wrong_setting_is_named(processes: bool) -> None:
         Cluster(processes=processes, settings={"log.segment.bytes": "many"}).start()
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_port_of_ones_choice_is_the_first_brokers_and_those_behind_it_are_the_others(count: int) -> None:
+    port = free_ports(count)
+    with Cluster(brokers=count, port=port) as cluster:
+        assert [one.bootstrap for one in cluster.brokers] == [
+            f"127.0.0.1:{port + index}" for index in range(count)
+        ]
+        with Admin(f"127.0.0.1:{port}") as admin:
+            assert admin.describe_cluster().cluster_id
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody uses."""
+    while True:
+        first = brokers.free_port()
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+            return first
+
+
 def test_no_broker_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="brokers=0"):
         Cluster(brokers=0)
@@ -142,13 +175,13 @@ def test_a_child_is_gone_after_a_failure_in_the_block() -> None:
 
     def fail() -> None:
         with cluster:
-            brokers.extend(cluster.brokers)
+            seen.extend(cluster.brokers)
             raise ZeroDivisionError
 
-    brokers: list[EmbeddedBroker] = []
+    seen: list[EmbeddedBroker] = []
     with pytest.raises(ZeroDivisionError):
         fail()
 
-    (broker,) = brokers
+    (broker,) = seen
     assert isinstance(broker, ProcessBroker)
     assert broker.pid is None

@@ -1,9 +1,17 @@
 """The pytest plugin, in test runs of their own."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.e2e
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "testing.md"
+_FOR_PYTEST = re.compile(
+    r"^<!-- not run: pytest runs it -->\n```python\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
@@ -14,6 +22,8 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 def test_a_test_gets_a_topic_a_producer_and_a_consumer(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
+        import everlog
+
         names = set()
 
         def send_and_read(topic, producer, consumer):
@@ -28,8 +38,11 @@ def test_a_test_gets_a_topic_a_producer_and_a_consumer(pytester: pytest.Pytester
             send_and_read(everlog_topic, everlog_producer, everlog_consumer)
 
         def test_other(everlog_topic, everlog_producer, everlog_consumer):
+            (first,) = names
             send_and_read(everlog_topic, everlog_producer, everlog_consumer)
             assert len(names) == 2
+            with everlog.Admin(everlog_producer.settings.bootstrap_servers) as admin:
+                assert first not in admin.list_topics()
         """
     )
     run(pytester).assert_outcomes(passed=2)
@@ -92,3 +105,34 @@ def test_a_run_that_uses_no_fixture_imports_nothing_of_the_clients(pytester: pyt
         """
     )
     run(pytester).assert_outcomes(passed=1)
+
+
+def test_the_examples_of_the_guide_pass_and_a_test_written_for_a_container_does_too(
+    pytester: pytest.Pytester,
+) -> None:
+    """Their cluster has three brokers, as the guide says that the fixture of its options may say."""
+    tests, fixture = _FOR_PYTEST.findall(GUIDE.read_text())
+    pytester.makeconftest(
+        "import pytest\n\n"
+        '@pytest.fixture(scope="session")\ndef everlog_cluster_options():\n    return {"brokers": 3}\n\n'
+        + fixture
+    )
+    pytester.makepyfile(
+        tests
+        + """
+import confluent_kafka
+import everlog
+
+
+def test_of_another_client(kafka, everlog_topic):
+    producer = confluent_kafka.Producer({"bootstrap.servers": kafka})
+    producer.produce(everlog_topic, b"one coffee")
+    assert producer.flush(30) == 0
+
+
+def test_the_options_are_those_of_the_cluster(everlog_cluster):
+    with everlog.Admin(everlog_cluster.bootstrap_servers) as admin:
+        assert len(admin.describe_cluster().brokers) == 3
+"""
+    )
+    run(pytester).assert_outcomes(passed=4)
