@@ -268,16 +268,10 @@ def test_log_dirs_tell_the_size_of_partitions(
     assert list(only.partition_bytes) == [place]
 
 
-def test_both_faces_have_the_same_calls() -> None:
-    def calls(face: type) -> dict[str, str]:
-        return {
-            name: str(inspect.signature(call))
-            for name, call in inspect.getmembers(face, inspect.isfunction)
-            if not name.startswith("_")
-        }
-
-    assert calls(everlog.Admin) == calls(aio.Admin)
-    for name in calls(aio.Admin):
+def test_both_faces_say_the_same_of_their_calls() -> None:
+    for name, _ in inspect.getmembers(aio.Admin, inspect.isfunction):
+        if name.startswith("_"):
+            continue
         theirs = inspect.getdoc(getattr(aio.Admin, name)) or ""
         assert theirs
         if name != "close":

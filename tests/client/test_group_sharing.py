@@ -3,8 +3,9 @@
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -148,6 +149,41 @@ async def test_c4_an_application_that_does_not_poll_loses_its_partitions_and_com
         await until(lambda: shared(4, busy, other), busy, other)
         assert "lost" in [kind for kind, _ in busy.events]
         assert "lost" not in [kind for kind, _ in other.events]
+
+
+@pytest.mark.parametrize("tells_lost", [True, False])
+def test_c4_a_blocking_listener_hears_on_the_thread_that_polls_what_was_lost(
+    bootstrap: str, new_topic: NewTopic, tells_lost: bool
+) -> None:
+    """A listener that knows of no losses is told that they are revoked."""
+    topic, group = new_topic(), a_group()
+    heard: list[tuple[str, int, int]] = []
+
+    def hear(what: str) -> Callable[[Sequence[TopicPartition]], None]:
+        return lambda places: heard.append((what, len(places), threading.get_ident()))
+
+    listener = SimpleNamespace(on_assigned=hear("assigned"), on_revoked=hear("revoked"))
+    if tells_lost:
+        listener.on_lost = hear("lost")
+    options: dict[str, Any] = {"max_poll_interval_ms": 1_000, "heartbeat_interval_ms": 200}
+    with (
+        everlog.Consumer(bootstrap, group_id=group, **options) as consumer,
+        everlog.Admin(bootstrap) as admin,
+    ):
+        consumer.subscribe([topic], listener=cast(everlog.RebalanceListener, listener))
+        deadline = time.monotonic() + PATIENCE_S
+        while not heard:
+            consumer.poll(0.1)
+            assert time.monotonic() < deadline
+        while admin.describe_groups([group])[group].members:  # It is busy until the group goes on without it.
+            assert time.monotonic() < deadline
+        while len(heard) < 3:
+            consumer.poll(0.1)
+            assert time.monotonic() < deadline
+
+    here = threading.get_ident()
+    lost = "lost" if tells_lost else "revoked"
+    assert heard[:3] == [("assigned", 1, here), (lost, 1, here), ("assigned", 1, here)]
 
 
 @every_way

@@ -1,12 +1,13 @@
 """P5, KIP-939: transactions that their producers leave to somebody else to end."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from everlog import Admin, ErrorCode, Fenced, ItemsRefused, Producer, Unsupported
+from everlog import Admin, ErrorCode, Fenced, ItemsRefused, Producer, Unsupported, aio
 from everlog.client.core.txn.prepared import PreparedTransaction
 from tests import brokers
 from tests.client.conftest import NewTopic, OpenProducer, topic_maker
@@ -44,6 +45,31 @@ def test_others_end_what_a_producer_has_prepared(
 
     assert list(caught.value.errors) == [dropped]
     assert values(bootstrap, topic) == [b"kept"]
+
+
+def test_asyncio_prepares_and_has_others_end_it(
+    bootstrap: str, new_topic: NewTopic, new_txn_id: Callable[[], str]
+) -> None:
+    topic, name = new_topic(), new_txn_id()
+
+    async def work() -> None:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            aio.Admin(bootstrap) as admin,
+            aio.Producer(bootstrap, transactional_id=name) as producer,
+        ):
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            assert await producer.prepare_transaction() is None, "nothing was written"
+            await producer.begin_transaction()
+            await producer.send(topic, b"one")
+            made = await producer.prepare_transaction()
+            assert made is not None
+            await admin.commit_prepared_transactions([made])
+
+    asyncio.run(work())
+
+    assert values(bootstrap, topic) == [b"one"]
 
 
 def test_a_producer_goes_on_once_others_have_ended_its_transaction(

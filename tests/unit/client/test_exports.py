@@ -1,8 +1,11 @@
+import inspect
 import subprocess
 import sys
 
+import pytest
+
 import everlog
-from everlog import client
+from everlog import aio, client
 
 PUBLIC = [
     "Admin",
@@ -59,9 +62,38 @@ def test_each_public_name_is_there_and_the_same_in_both_places() -> None:
 
 
 def test_the_asyncio_face_has_the_same_clients() -> None:
-    from everlog import aio
-
     assert sorted(aio.__all__) == ["Admin", "Consumer", "DeadLetters", "Producer"]
+
+
+FOR_THE_OTHER_FACE = {"Producer": {"open_topic"}, "Consumer": {"take_in"}}
+"""What the blocking clients call on the loop, and users do not."""
+
+OF_OTHER_TYPES = {"DeadLetters.__init__", "DeadLetters.process", "DeadLetters.run", "Producer.transaction"}
+"""What these take or give is of the one face or the other: clients, handlers, a `with` block."""
+
+
+def calls(face: type) -> dict[str, inspect.Signature]:
+    return {
+        name: inspect.signature(call)
+        for name, call in inspect.getmembers(face, inspect.isfunction)
+        if name == "__init__" or not name.startswith("_")
+    }
+
+
+@pytest.mark.parametrize("name", aio.__all__)
+def test_both_faces_of_a_client_have_the_same_calls(name: str) -> None:
+    blocking, on_a_loop = calls(getattr(everlog, name)), calls(getattr(aio, name))
+
+    assert on_a_loop.keys() - blocking.keys() == FOR_THE_OTHER_FACE.get(name, set())
+    assert blocking.keys() <= on_a_loop.keys()
+    for call, signature in blocking.items():
+        other = on_a_loop[call].parameters
+        assert list(signature.parameters) == list(other), call
+        for parameter in signature.parameters.values():
+            same = other[parameter.name]
+            assert (parameter.kind, parameter.default) == (same.kind, same.default), f"{call}({parameter})"
+        if f"{name}.{call}" not in OF_OTHER_TYPES:
+            assert signature == on_a_loop[call], call
 
 
 def test_every_error_of_the_clients_is_an_everlog_error() -> None:

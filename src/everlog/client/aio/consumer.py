@@ -1,7 +1,7 @@
 """The consumer for programs with an event loop; the blocking one runs the same on a thread (C1-C8)."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -95,7 +95,7 @@ class Consumer:
         self._check_open()
         await self.reading.unsubscribe()
 
-    async def assign(self, places: Sequence[Place]) -> None:
+    async def assign(self, places: Iterable[Place]) -> None:
         """Read these partitions and no others, without sharing them; none is the same as `unsubscribe`."""
         self._check_open()
         await self.reading.assign(as_places(places))
