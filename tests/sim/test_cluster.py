@@ -4,6 +4,7 @@
 """
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -59,10 +60,16 @@ def test_a_seed_repeats_to_the_last_byte(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [1, 11])
 def test_the_public_clients_get_through(first: int) -> None:
+    kinds: Counter[str] = Counter()
     for seed in range(first, first + 10):
         result = run_cluster_client_seed(seed)
         found = "\n".join([summary(result.violations), *result.problems[:5]])
         assert result.sound, f"{result.plan}\n{found}"
+        kinds.update(f"{operation.kind} {operation.outcome}" for operation in result.history.operations)
+
+    # As with one broker: in ten worlds some are nothing but faults, and the others have work to show.
+    for kind, least in {"send ok": 500, "poll ok": 50, "txn ok": 2, "txn fail": 1, "join ok": 5}.items():
+        assert kinds[kind] >= least, kinds
 
 
 def test_the_seeds_reach_what_they_are_for() -> None:

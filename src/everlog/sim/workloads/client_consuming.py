@@ -14,6 +14,7 @@ from everlog.sim.chance import SimRandom
 from everlog.sim.history import Kind, Membership, Outcome
 from everlog.sim.workloads.actor import LOADING, Setting, Topic
 from everlog.sim.workloads.client_program import BOOTSTRAP, ClientProgram, as_polled, is_refused
+from everlog.sim.workloads.errands import rack_of
 from everlog.sim.workloads.membership import FENCED, Holdings
 
 _AWAY_MS = 1_500
@@ -81,6 +82,7 @@ class GroupProgram(ClientProgram, RebalanceListener):
         pick = self.chance.pick
         options = ConsumerOptions(
             client_id=self.name,
+            client_rack=rack_of(self.chance.fork("rack").below(3)),
             auto_offset_reset="earliest",
             isolation_level="read_committed",
             enable_auto_commit=not self.commits_itself,

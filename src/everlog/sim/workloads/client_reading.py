@@ -11,6 +11,7 @@ from everlog.sim.history import Kind, Outcome
 from everlog.sim.workloads.actor import Setting, Topic
 from everlog.sim.workloads.client_consuming import passes
 from everlog.sim.workloads.client_program import BOOTSTRAP, ClientProgram, as_polled
+from everlog.sim.workloads.errands import rack_of
 
 
 class ReadingProgram(ClientProgram):
@@ -37,6 +38,7 @@ class ReadingProgram(ClientProgram):
         pick = self.chance.pick
         return ConsumerOptions(
             client_id=self.name,
+            client_rack=rack_of(self.chance.fork("rack").below(3)),
             auto_offset_reset="earliest",
             isolation_level="read_committed" if self._read_committed else "read_uncommitted",
             max_poll_records=pick((1, 7, 500)),
