@@ -19,8 +19,9 @@ from everlog.client import (
 )
 from everlog.client.aio.consumer import Consumer as AioConsumer
 from everlog.client.aio.producer import Producer as AioProducer
+from everlog.client.core.security.sasl import unsecured_token
 from everlog.client.sync.dead_letters import DeadLetters
-from tests.client.secured_kafka import SecuredKafka
+from tests.client.secured_kafka import SESSION_MS, USER, SecuredKafka
 from tests.e2e.program import everlog
 
 LIMIT_S = 60.0
@@ -40,7 +41,26 @@ def topic(options: dict[str, Any], fresh_topic: Callable[[], str]) -> str:
     return name
 
 
-def test_records_go_there_and_back_over_tls_and_sasl(options: dict[str, Any], topic: str) -> None:
+Way = Callable[[SecuredKafka], dict[str, Any]]
+
+WAYS: dict[str, Way] = {
+    "SCRAM over TLS": lambda kafka: kafka.sasl("SCRAM-SHA-512", "SASLTLS") | kafka.tls("SASLTLS"),
+    "PLAIN": lambda kafka: kafka.sasl("PLAIN"),
+    "a token of a function": lambda kafka: kafka.sasl(
+        "OAUTHBEARER", sasl_oauth_extensions={"tenant": "kitchen"}
+    ),
+    "a certificate of one's own": lambda kafka: kafka.tls(
+        "MUTUAL",
+        ssl_certfile=kafka.client.certificate,
+        ssl_keyfile=kafka.client.key,
+        ssl_ciphers="ECDHE+AESGCM",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_records_go_there_and_back(secured_kafka: SecuredKafka, topic: str, way: str) -> None:
+    options = WAYS[way](secured_kafka)
     with Producer(**options) as producer:
         deliveries = [producer.send(topic, value, key=value[:3]) for value in VALUES]
     assert {delivery.result(LIMIT_S).topic for delivery in deliveries} == {topic}
@@ -55,7 +75,10 @@ def test_records_go_there_and_back_over_tls_and_sasl(options: dict[str, Any], to
     assert sorted(record.value or b"" for record in got) == sorted(VALUES)
 
 
-def test_the_asyncio_clients_do_the_same(options: dict[str, Any], topic: str) -> None:
+@pytest.mark.parametrize("way", ["SCRAM over TLS", "a token of a function"])
+def test_the_asyncio_clients_do_the_same(secured_kafka: SecuredKafka, topic: str, way: str) -> None:
+    options = WAYS[way](secured_kafka)
+
     async def work() -> list[bytes]:
         async with asyncio.timeout(LIMIT_S):
             async with AioProducer(**options) as producer:
@@ -70,6 +93,42 @@ def test_the_asyncio_clients_do_the_same(options: dict[str, Any], topic: str) ->
             return got
 
     assert sorted(asyncio.run(work())) == sorted(VALUES)
+
+
+@pytest.mark.slow
+def test_clients_that_live_longer_than_their_sessions_notice_nothing(
+    secured_kafka: SecuredKafka, topic: str
+) -> None:
+    """Connections authenticate again meanwhile, with a token that was asked for anew (KIP-368)."""
+    tokens = connected_with = 0
+
+    def provide() -> str:
+        nonlocal tokens
+        tokens += 1
+        return unsecured_token(USER, time.time())
+
+    options = secured_kafka.sasl("OAUTHBEARER", "SHORT", sasl_oauth_token_provider=provide)
+    sent: list[bytes] = []
+    got: list[bytes | None] = []
+    with (
+        Producer(**options) as producer,
+        Consumer(**options, group_id=topic, topics=[topic], auto_offset_reset="earliest") as consumer,
+    ):
+        end = time.monotonic() + SESSION_MS / 1000 * 1.5
+        while time.monotonic() < end:
+            sent.append(b"%d" % len(sent))
+            producer.send(topic, sent[-1]).result(LIMIT_S)
+            got += [record.value for record in consumer.poll(0.05)]
+            if got and not connected_with:
+                connected_with = tokens
+        while len(got) < len(sent) and time.monotonic() < end + LIMIT_S:
+            got += [record.value for record in consumer.poll(1.0)]
+        failures = consumer.metrics()["fetch_failures"]
+        retries = producer.metrics()["retries"]
+
+    assert sorted(value or b"" for value in got) == sorted(sent)
+    assert (failures, retries) == (0, 0)
+    assert tokens > connected_with > 0
 
 
 def _send(options: dict[str, Any], topic: str) -> None:

@@ -2,7 +2,7 @@
 
 EverlogError
 ├── Refused         the broker answered with an error code; its `.code` (model.errors)
-│   └── ItemsRefused   so it did for some of the things asked for, which it names (core.outcomes)
+│   └── ItemsRefused   so it did for some of the things asked for, which it names (core.admin.outcomes)
 ├── ProtocolError   what came is not Kafka's protocol (model.errors)
 ├── ConfigError     a setting is unknown, wrong, or contradicts another (model.errors)
 ├── Unreachable     no connection, or it broke: another broker or another try may do
@@ -16,13 +16,13 @@ EverlogError
 │   ├── TransactionAborted   a record was not sent, because its transaction was aborted
 │   ├── TransactionMisused   a call that does not fit, such as a commit of what was not begun
 │   └── Fenced               another producer has the transactional id: this one can do nothing more
-├── OffsetsNeeded         partitions cannot be read before `seek` says where (core.consumer_errors)
+├── OffsetsNeeded         partitions cannot be read before `seek` says where (core.consumer.errors)
 │   ├── NoOffset             nothing is committed, and no rule says where to begin
 │   ├── OffsetOutOfRange     the log does not have the offset, and no rule says where to go on
 │   └── LogTruncated         what was read is not in the log any more
-├── DeserializationError  a deserializer failed with a record (core.consumer_errors)
-├── Misused               a call that does not fit what a consumer is doing (core.consumer_errors)
-└── Woken                 `wakeup` was called while a poll waited (core.consumer_errors)
+├── DeserializationError  a deserializer failed with a record (core.consumer.errors)
+├── Misused               a call that does not fit what a consumer is doing (core.consumer.errors)
+└── Woken                 `wakeup` was called while a poll waited (core.consumer.errors)
 """
 
 from everlog.model.errors import ErrorCode, EverlogError, Refused
