@@ -4,7 +4,6 @@
 `<!-- not run: why -->`.
 """
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,6 @@ from typing import Any
 import pytest
 
 import everlog
-from everlog.client.core.consumer.settings import ConsumerSettings
-from everlog.client.core.producer.settings import ProducerSettings
-from everlog.client.core.settings import ConnectionSettings
 
 GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
 SHOWN_ADDRESS = "127.0.0.1:9092"
@@ -44,13 +40,3 @@ def test_the_examples_of_a_guide_run(guide: Path, tmp_path: Path, monkeypatch: p
             # As many empty lines before it as in the guide, so that a failure names the guide's line.
             source = "\n" * lines_before + code.replace(SHOWN_ADDRESS, cluster.bootstrap_servers)
             exec(compile(source, str(guide), "exec"), namespace)
-
-
-@pytest.mark.parametrize(
-    ("guide", "settings"), [("producer.md", ProducerSettings), ("consumer.md", ConsumerSettings)]
-)
-def test_a_guide_names_each_setting(guide: str, settings: type[ConnectionSettings]) -> None:
-    text = (GUIDES / guide).read_text()
-    shared = {field.name for field in dataclasses.fields(ConnectionSettings)}
-    own = [each for each in dataclasses.fields(settings) if each.name not in shared and each.metadata]
-    assert [each.name for each in own if f"| `{each.name}` |" not in text] == []
