@@ -34,6 +34,20 @@ def test_a_batch_that_comes_again_is_there_already(spec: TableSpec) -> None:
     assert (table.last_batch("query"), table.last_batch("other")) == (0, None)
 
 
+def test_a_place_is_the_same_as_a_path_and_as_a_uri(spec: TableSpec, tmp_path: Path) -> None:
+    home = tmp_path / "my pröject"
+    by_path = open_table(replace(spec, location=str(home / "orders")))
+    by_path.commit("query", 0, [by_path.stage([orders(range(3))])])
+
+    by_uri = open_table(replace(spec, location=f"file://{home}/orders"), create=False)
+    by_uri.commit("query", 1, [by_uri.stage([orders(range(3, 6))])])
+
+    assert ids(by_path) == ids(by_uri) == list(range(6))
+    assert by_uri.compact() is not None
+    assert ids(by_path) == list(range(6))
+    assert [path.name for path in tmp_path.iterdir()] == ["my pröject"]
+
+
 def test_all_tasks_of_a_batch_are_one_commit(spec: TableSpec) -> None:
     table = open_table(spec)
     workers = [open_table(spec, create=False) for _ in range(3)]

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
 
 from everlog.model.errors import ConfigError
+from everlog.tables.location import local_path, local_uri
 
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 EXTRAS_NAME = "everlog.toml"
@@ -50,8 +50,7 @@ class Project:
     @property
     def local_storage(self) -> Path | None:
         """The storage as a directory of this machine, or None if it is elsewhere (S3, HDFS)."""
-        parts = urlsplit(self.storage)
-        return Path(unquote(parts.path)) if parts.scheme == "file" else None
+        return local_path(self.storage)
 
     @property
     def state(self) -> Path:
@@ -108,7 +107,7 @@ def load_project(spec_path: Path) -> Project:
         root=root,
         spec_path=spec_path,
         name=_text(spec, "name", spec_path),
-        storage=storage if "://" in storage or storage.startswith("file:") else (root / storage).as_uri(),
+        storage=storage if "://" in storage or storage.startswith("file:") else local_uri(root / storage),
         libraries=_libraries(spec.get("libraries") or [], spec_path),
         catalog=_optional_text(spec, "catalog", spec_path),
         database=_optional_text(spec, "database", spec_path) or _optional_text(spec, "schema", spec_path),
@@ -123,10 +122,24 @@ def load_project(spec_path: Path) -> Project:
             f"{spec_path} has no flow: expected .py or .sql files where `libraries` points "
             f"({', '.join(project.libraries) or 'it names none'}), or streams/*.py"
         )
+    if declared:
+        _check_declared_storage(project)
     for path in declared:
         if path.suffix not in (".py", ".sql"):
             raise ConfigError(f"{path} is in `libraries` and cannot be run: expected .py or .sql")
     return project
+
+
+def _check_declared_storage(project: Project) -> None:
+    # Spark turns the place of a declared flow's checkpoint into a URI and then takes that for a path: the
+    # checkpoint would be in a directory `my%20project`, where a refresh does not look for it.
+    signs = [sign for sign in ' %#?"<>[\\]^`{|}' if sign in str(project.local_storage or "")]
+    if signs:
+        raise ConfigError(
+            f"{project.spec_path}: the storage is {str(project.local_storage)!r}, expected a path without "
+            f"{signs[0]!r}, in which Spark loses the checkpoints of declared flows: name another as "
+            "`storage`, or move the project"
+        )
 
 
 def _read_spec(path: Path) -> dict[str, Any]:

@@ -30,7 +30,8 @@ def run_settings(project: Project, master: str, bootstrap: str, given: Mapping[s
             f"jdbc:derby:;databaseName={catalog / 'metastore'};create=true"
         ),
         "spark.sql.warehouse.dir": f"{project.storage}/warehouse",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={catalog}",
+        # Quoted: Spark cuts these options at blanks, as a shell does.
+        "spark.driver.extraJavaOptions": f'"-Dderby.system.home={catalog}"',
         # One project seldom needs the 200 partitions of Spark's default on its own machine.
         **({"spark.sql.shuffle.partitions": "4"} if master.startswith("local") else {}),
         **_CONNECT,

@@ -5,6 +5,7 @@ ours, is not known here. The batch id and the offset range are in each commit of
 What always holds: a batch is in the table once, or not at all.
 
     spec.py, ddl.py, schema.py    what a table is          declared.py   where declarations are kept
+    location.py, directory.py     where it is, and the files that are there
     rows.py, debezium.py          records to rows           upsert.py     which change of a key counts
     table.py                      the face: stage, commit, read, upkeep
     committing.py, upkeep.py      staged rows to a change of the table, many files to few

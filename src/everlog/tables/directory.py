@@ -4,12 +4,11 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from everlog.tables.arrow import Rows, fs, pq
 from everlog.tables.errors import TableError
+from everlog.tables.location import for_libraries, local_path, local_uri
 
 STAGED = "_staged"
 """Changes, bad records and graves; readers of directories pass over names that begin with `_`."""
@@ -26,22 +25,25 @@ class Found:
 
 
 class Directory:
-    """Files below one location. Paths that go in and come out are relative, with `/`."""
+    """Files below one location. Paths that go in and come out are relative, with `/`.
+
+    Who may open a remote one is told by the process's environment, as by `AWS_ACCESS_KEY_ID` for S3.
+    """
 
     def __init__(self, location: str) -> None:
-        parts = urlsplit(location)
-        self.is_local = parts.scheme in ("", "file") or len(parts.scheme) == 1
-        if self.is_local:
-            path = parts.path if parts.scheme == "file" else location
-            self.root = str(Path(path).absolute())
+        path = local_path(location)
+        self.is_local = path is not None
+        if path is not None:
+            self.root = str(path.absolute())
             self._fs: Any = fs.LocalFileSystem()
-            self.uri = f"file://{self.root}"
+            self.uri = local_uri(path.absolute())
         else:
+            self.uri = for_libraries(location).rstrip("/")
             try:
-                self._fs, self.root = fs.FileSystem.from_uri(location)
+                self._fs, self.root = fs.FileSystem.from_uri(self.uri)
             except (ValueError, OSError) as error:
-                raise TableError(f"location {location!r}: expected a directory or a URI: {error}") from error
-            self.uri = location.rstrip("/")
+                reason = str(error).partition("\n")[0]
+                raise TableError(f"location {location!r}: expected a directory or a URI: {reason}") from error
 
     def make(self) -> None:
         """Have the directory there."""
@@ -53,10 +55,16 @@ class Directory:
 
     def relative(self, path: str) -> str:
         """The way back, from an absolute path or a URI."""
+        spelled = for_libraries(path)
         for root in (self.uri, self.root):
-            if path.startswith(f"{root}/"):
-                return path[len(root) + 1 :]
+            if spelled.startswith(f"{root}/"):
+                return spelled[len(root) + 1 :]
         return path
+
+    def read_text(self, path: str) -> str:
+        """Read a small file; OSError if it is not there, or may not be read."""
+        with self._fs.open_input_file(self.absolute(path)) as source:
+            return bytes(source.read()).decode()
 
     def write_rows(self, path: str, rows: Rows) -> int:
         """Write a Parquet file, down to the disk if it is local; returns its size."""

@@ -84,7 +84,7 @@ class IcebergStore:
                 given |= {
                     "type": "sql",
                     "uri": f"sqlite:///{parent}/catalog.db",
-                    "warehouse": f"file://{parent}",
+                    "warehouse": Directory(parent).uri,
                 }
                 Directory(parent).make()
             self._opened = self._catalogs.load_catalog("everlog", **given)

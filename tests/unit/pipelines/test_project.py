@@ -41,6 +41,21 @@ def test_a_storage_elsewhere_keeps_its_uri_and_the_state_stays_here(tmp_path: Pa
     assert project.state == tmp_path / ".everlog"
 
 
+def test_only_flows_that_are_not_declared_may_have_a_blank_in_the_path_of_their_storage(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "my pröject"
+    root.mkdir()
+    streams = load_project(a_project(root, flow="streams/a.py"))
+
+    assert streams.storage == f"file://{root}/storage"
+    assert streams.local_storage == root / "storage"
+    with pytest.raises(ConfigError, match=r"my pröject/storage', expected a path without ' '"):
+        load_project(a_project(root))
+    elsewhere = SPEC.replace("storage: storage", f"storage: {tmp_path}/pröject")
+    assert load_project(a_project(root, elsewhere)).local_storage == tmp_path / "pröject"
+
+
 def test_a_project_is_found_from_a_directory_below_it(tmp_path: Path) -> None:
     a_project(tmp_path)
 

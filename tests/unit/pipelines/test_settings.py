@@ -41,7 +41,7 @@ def test_the_catalog_is_in_the_storage_and_an_option_for_java_does_not_move_it(t
 
     catalog = tmp_path / "storage" / "catalog"
     assert f"databaseName={catalog}/metastore" in chosen["spark.hadoop.javax.jdo.option.ConnectionURL"]
-    assert chosen["spark.driver.extraJavaOptions"] == f"-Xss4m -Dderby.system.home={catalog}"
+    assert chosen["spark.driver.extraJavaOptions"] == f'-Xss4m "-Dderby.system.home={catalog}"'
 
 
 def test_a_cluster_elsewhere_is_not_told_to_call_back_on_loopback(tmp_path: Path) -> None:
