@@ -12,6 +12,7 @@ from everlog import Admin, EverlogError, TopicPartition
 from everlog.model.errors import ConfigError
 from everlog.spark.sink import decisions
 from everlog.spark.sink.deciding import Decider
+from everlog.spark.sink.driver import commit_stream_batch
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.names import DECISIONS, pointer_group, transactional_id_prefix
 from everlog.spark.sink.options import SinkOptions
@@ -21,8 +22,10 @@ from everlog.spark.sink.task import write_rows
 from tests import brokers
 from tests.spark.conftest import NewTopic
 from tests.spark.sink_query import Query, committed_values, wait_for
+from tests.tables.s3_server import s3_server
 
 pa: Any = import_module("pyarrow")
+fs: Any = import_module("pyarrow.fs")
 
 
 @pytest.fixture(scope="module", params=["two-phase", "time-out"])
@@ -233,25 +236,51 @@ def test_another_query_that_decides_is_not_in_the_way(cluster: str, new_topic: N
         one.decider.close()
 
 
+@pytest.mark.parametrize("place", ["here", "in S3"])
 def test_the_source_shows_its_progress_with_the_batch(
-    cluster: str, new_topic: NewTopic, tmp_path: Path
+    cluster: str, new_topic: NewTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     source, sink = new_topic(), new_topic()
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "offsets" / "0").write_text(f'v1\n{{}}\n{{"{source}": {{"0": 17}}}}')
+    noted = f'v1\n{{}}\n{{"{source}": {{"0": 17}}}}'
     group = f"g-{source}"
-    query = Query(cluster, sink, commitGroup=group, checkpointLocation=str(tmp_path))
-    from everlog.spark.sink.progress import source_offsets
 
-    written = [query.task(0, "a").transaction]
-    query.decider.run(
-        lambda: commit_batch(0, [one for one in written if one], 0), lambda: source_offsets(query.options, 0)
+    def committed(checkpoint: str) -> dict[TopicPartition, int]:
+        query = Query(cluster, sink, commitGroup=group, checkpointLocation=checkpoint)
+        commit_stream_batch(query.options, [query.task(0, "a")], 0)
+        with Admin(cluster) as admin:
+            found = admin.list_group_offsets(group, require_stable=True)
+        return {place: entry.offset for place, entry in found.items()}
+
+    if place == "here":
+        (tmp_path / "offsets").mkdir()
+        (tmp_path / "offsets" / "0").write_text(noted)
+        assert committed(str(tmp_path)) == {TopicPartition(source, 0): 17}
+        return
+    with s3_server() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with fs.FileSystem.from_uri("s3://lake")[0].open_output_stream(f"lake/{sink}/offsets/0") as file:
+            file.write(noted.encode())
+        assert committed(f"s3a://lake/{sink}") == {TopicPartition(source, 0): 17}
+
+
+def test_a_batch_counts_though_its_checkpoint_is_where_only_spark_can_read(
+    cluster: str, new_topic: NewTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = new_topic()
+    query = Query(cluster, sink, commitGroup=f"g-{sink}", checkpointLocation="dbfs:/checkpoint")
+
+    commit_stream_batch(query.options, [query.task(0, "a")], 0)
+
+    assert query.seen() == ["a"]
+    [said] = [record.getMessage() for record in caplog.records if "commitGroup" in record.getMessage()]
+    assert (
+        "the batch is written, its offsets are not committed, as checkpointLocation 'dbfs:/checkpoint'"
+        in said
     )
-
+    assert "commitGroup as an option of the source" in said
     with Admin(cluster) as admin:
-        found = admin.list_group_offsets(group, require_stable=True)
-    assert {place: entry.offset for place, entry in found.items()} == {TopicPartition(source, 0): 17}
-    query.decider.close()
+        assert f"g-{sink}" not in [group.group_id for group in admin.list_groups()]
 
 
 def test_progress_that_the_cluster_cannot_show_is_told_and_the_batch_not_committed(
@@ -261,8 +290,6 @@ def test_progress_that_the_cluster_cannot_show_is_told_and_the_batch_not_committ
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"of-another-cluster": {"0": 17}}')
     query = Query(cluster, new_topic(), commitGroup="g", checkpointLocation=str(tmp_path))
-    from everlog.spark.sink.driver import commit_stream_batch
-
     with pytest.raises(SinkFailed, match="option commitGroup='g'"):
         commit_stream_batch(query.options, [query.task(0, "a")], 0)
     assert query.seen() == []

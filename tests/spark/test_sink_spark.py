@@ -153,6 +153,10 @@ def test_what_a_user_gets_wrong_is_told_in_one_line(
             written(frame, everlog_bootstrap, topic=topic, deliveryGuarantee="never"),
             "option deliveryGuarantee='never': expected exactly_once or at_least_once",
         ),
+        (
+            written(frame, everlog_bootstrap, topic=topic, commitGroup="g"),
+            "option commitGroup='g': expected a streaming query",
+        ),
         (written(frame, "127.0.0.1:9", topic=topic), "127.0.0.1:9"),
     ]
     for writer, says in cases:

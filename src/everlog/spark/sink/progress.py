@@ -2,33 +2,42 @@
 
 import logging
 
+from everlog.model.errors import ConfigError
 from everlog.model.topics import TopicPartition
 from everlog.spark.sink.options import SinkOptions
-from everlog.spark.table.covered import local_path, read_offsets
+from everlog.spark.table.covered import noted_offsets
+from everlog.tables.errors import TableError
 
 _log = logging.getLogger(__name__)
+
+
+def check_progress(options: SinkOptions) -> None:
+    """Refuse a streaming query whose group would never hear of it; ConfigError says what is missing."""
+    if options.commit_group is not None and options.checkpoint is None:
+        raise ConfigError(
+            f"option commitGroup={options.commit_group!r} needs checkpointLocation as an option of the same "
+            "query, not in Spark's settings: a batch's offsets are read from there"
+        )
 
 
 def source_offsets(options: SinkOptions, batch: int) -> dict[TopicPartition, int]:
     """The offsets behind a batch by the query's checkpoint; none, and a warning, if that cannot be read here.
 
-    A checkpoint in a file system that only Spark reads, or one that was not given as an option but in Spark's
-    settings, leaves the group to the source, which commits one batch later.
+    A checkpoint may be on this machine or in a store that pyarrow reads (S3, GCS, Azure, HDFS). In one that
+    only Spark may read the batch counts all the same, and the group is left to the source's own option.
     """
     if options.commit_group is None:
         return {}
-    folder = None if options.checkpoint is None else local_path(options.checkpoint)
-    if folder is None:
-        found = "is not given as an option" if options.checkpoint is None else f"is {options.checkpoint!r}"
-        _log.warning(
-            "option commitGroup=%r: checkpointLocation %s, expected a folder of this machine; the source "
-            "commits instead, one batch later",
-            options.commit_group,
-            found,
-        )
-        return {}
+    assert options.checkpoint is not None
     try:
-        return read_offsets((folder / "offsets" / str(batch)).read_text())
-    except OSError as error:
-        _log.warning("option commitGroup=%r: %s cannot be read: %s", options.commit_group, folder, error)
+        return noted_offsets(options.checkpoint, batch)
+    except (OSError, TableError) as error:
+        _log.warning(
+            "option commitGroup=%r: the batch is written, its offsets are not committed, as "
+            "checkpointLocation %r cannot be read by the sink (%s); commitGroup as an option of the source "
+            "commits one batch later",
+            options.commit_group,
+            options.checkpoint,
+            error,
+        )
         return {}

@@ -18,6 +18,7 @@ from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.names import query_of_write
 from everlog.spark.sink.options import Guarantee, SinkOptions
 from everlog.spark.sink.producers import BatchPlace
+from everlog.spark.sink.progress import check_progress
 from everlog.spark.sink.routing import columns_to_write
 from everlog.spark.sink.task import TaskOutcome, write_rows
 from everlog.spark.worker_memory import settle_memory
@@ -36,7 +37,9 @@ def stream_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> "
     """The writer of a streaming query. In complete mode each batch appends all of its rows, as with Kafka."""
     settle_memory()
     with told_in_one_line():
-        return StreamWriter(SinkOptions.read(options), schema)
+        read = SinkOptions.read(options)
+        check_progress(read)
+        return StreamWriter(read, schema)
 
 
 def batch_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> "BatchWriter":
@@ -44,7 +47,13 @@ def batch_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> "B
     with told_in_one_line():
         if overwrite:
             raise ConfigError("mode overwrite: a topic is only ever appended to, expected mode append")
-        return BatchWriter(SinkOptions.read(options), schema)
+        read = SinkOptions.read(options)
+        if read.commit_group is not None:
+            raise ConfigError(
+                f"option commitGroup={read.commit_group!r}: expected a streaming query, as a write of its "
+                "own does not know the offsets of its rows"
+            )
+        return BatchWriter(read, schema)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):

@@ -1,11 +1,12 @@
 """Which offsets a batch of a query covers, as its rows tell and as the query's checkpoint tells."""
 
 import json
-from pathlib import Path
+from functools import lru_cache
 from typing import cast
-from urllib.parse import unquote, urlsplit
 
 from everlog.model.topics import TopicPartition
+from everlog.tables.directory import Directory
+from everlog.tables.errors import TableError
 from everlog.tables.offsets import OffsetRanges, Span
 
 
@@ -29,23 +30,19 @@ def batch_covers(seen: OffsetRanges, checkpoint: str | None, batch_id: int) -> O
 
 
 def _noted(checkpoint: str, batch_id: int) -> dict[TopicPartition, int] | None:
-    """The ends that a checkpoint has for a batch; None if it cannot be read here."""
-    folder = local_path(checkpoint)
-    if folder is None:
-        return None
     try:
-        text = (folder / "offsets" / str(batch_id)).read_text()
-    except OSError:
+        return noted_offsets(checkpoint, batch_id)
+    except (OSError, TableError):
         return None
-    return read_offsets(text)
 
 
-def local_path(location: str) -> Path | None:
-    """The path of a place in this machine's files; None for one elsewhere, such as `s3://…`."""
-    parts = urlsplit(location)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path))
-    return Path(location) if len(parts.scheme) < 2 else None
+def noted_offsets(checkpoint: str, batch_id: int) -> dict[TopicPartition, int]:
+    """The ends that a checkpoint has for a batch; OSError or TableError says why it cannot be read here."""
+    return read_offsets(_opened(checkpoint).read_text(f"offsets/{batch_id}"))
+
+
+# A remote one has connections, which the next batch uses again.
+_opened = lru_cache(8)(Directory)
 
 
 def read_offsets(text: str) -> dict[TopicPartition, int]:

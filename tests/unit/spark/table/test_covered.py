@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from everlog.model.topics import TopicPartition
-from everlog.spark.table.covered import batch_covers, local_path, read_offsets
+from everlog.spark.table.covered import batch_covers, read_offsets
 from everlog.tables.offsets import OffsetRanges, Span
 
 
@@ -46,7 +46,7 @@ def test_nothing_is_known_where_there_is_no_checkpoint_to_read(tmp_path: Path) -
     rows = seen(p0=(6, 9))
 
     assert batch_covers(rows, None, 3) is None
-    assert batch_covers(rows, "s3://bucket/checkpoint", 3) is None
+    assert batch_covers(rows, "dbfs:/checkpoint", 3) is None
     assert batch_covers(rows, str(tmp_path / "none"), 3) is None
     assert batch_covers(rows, a_checkpoint(tmp_path, "12"), 0) is None
 
@@ -55,10 +55,3 @@ def test_sources_of_other_kinds_are_passed_over() -> None:
     text = 'v1\n{}\n{"logOffset":3}\n-\n{"orders":{"0":5}}\n17\n{"audit":{"1":8}}'
 
     assert read_offsets(text) == {TopicPartition("orders", 0): 5, TopicPartition("audit", 1): 8}
-
-
-def test_only_files_of_this_machine_have_a_path() -> None:
-    assert local_path("/tmp/check%20point") == Path("/tmp/check%20point")
-    assert local_path("file:///tmp/check%20point") == Path("/tmp/check point")
-    assert local_path("checkpoints/orders") == Path("checkpoints/orders")
-    assert local_path("hdfs://name/checkpoints") is None
