@@ -40,7 +40,8 @@ class ParquetStore:
         if not self.directory.is_local:
             raise TableMisdeclared(
                 f"table {spec.name}: location {spec.location!r}: a Parquet table needs a directory, "
-                "as its commits are made by links; Iceberg and Delta tables may be anywhere"
+                "as its commits are made by links; elsewhere expected format delta, or iceberg with the "
+                "property iceberg.catalog.uri"
             )
         self._spec = spec
         self._target = target_bytes(spec.properties)
