@@ -86,13 +86,19 @@ def test_orders_meet_their_payments_and_their_customers(new_project: NewProject)
     assert_holds(made.bootstrap, "order-payments", made.expected("order-payments"))
     assert_holds(made.bootstrap, "orders-enriched", made.expected("orders-enriched"))
 
-    changed = {"customer": "c-012", "name": "Lena", "tier": "gold"}
-    order = {"order_id": "o-0100", "customer": "c-012", "total_cents": 1, "at": "2026-01-15T15:00:00Z"}
-    produce(made.bootstrap, "customers", [{"key": "c-012", "value": changed}])
-    produce(made.bootstrap, "orders", [{"value": order}])
-    made.run()
-    newest = [json.loads(record.value or b"") for record in read(made.bootstrap, "orders-enriched")][-1]
-    assert (newest["order_id"], newest["name"], newest["tier"]) == ("o-0100", "Lena", "gold")
+    def enriched() -> dict[str, dict[str, Any]]:
+        found = [json.loads(record.value or b"") for record in read(made.bootstrap, "orders-enriched")]
+        return {one["order_id"]: one for one in found}
+
+    with made.for_ever("--interval", "0.5") as process:
+        for number, name in (("o-0100", "Lena"), ("o-0101", "Lina")):
+            changed = {"customer": "c-012", "name": name, "tier": "gold"}
+            order = {"order_id": number, "customer": "c-012", "total_cents": 1, "at": "2026-01-15T15:00:00Z"}
+            produce(made.bootstrap, "customers", [{"key": "c-012", "value": changed}])
+            produce(made.bootstrap, "orders", [{"value": order}])
+            wait_until(f"{number} is joined", lambda: number in enriched(), process)  # noqa: B023  at once
+        interrupted(process)
+    assert [enriched()[number]["name"] for number in ("o-0100", "o-0101")] == ["Lena", "Lina"]
 
 
 def test_a_changelog_becomes_the_current_state(new_project: NewProject) -> None:

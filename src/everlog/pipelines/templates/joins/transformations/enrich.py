@@ -1,7 +1,9 @@
 """Orders with the name and the tier of their customer: a stream joined with a table.
 
 The table is the topic `customers`: its newest record for each key, which a tombstone takes away. It is read
-again for each batch of orders, so a change counts from the next batch on, and needs no state.
+again with each pass over the flows, which is one batch of orders, so a change counts from the next pass on,
+and needs no state. A query that runs for ever would keep to what it read at first: there, `load` and the join
+belong into `foreachBatch`.
 """
 
 from pyspark import pipelines as dp
