@@ -4,7 +4,6 @@ import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 from everlog.cli.options import key_values
@@ -15,6 +14,7 @@ from everlog.model.topics import TopicPartition
 from everlog.spark.errors import explain
 from everlog.spark.session import session
 from everlog.spark.source.offsets import EARLIEST, LATEST
+from everlog.tables.location import local_path
 from everlog.tables.materialize import Pace
 from everlog.tables.offsets import Coverage
 from everlog.tables.spec import TableSpec
@@ -46,11 +46,12 @@ def checkpoint_of(spec: TableSpec, given: str | None) -> str:
     """Where the query's checkpoint is: as said, else beside the table, where no expiry removes it."""
     if given is not None:
         return given
-    if "://" in spec.location:
+    location = local_path(spec.location)
+    if location is None:
         raise ConfigError(
             f"table {spec.name} is at {spec.location}: expected --checkpoint, a place for Spark's state"
         )
-    location = Path(spec.location).absolute()
+    location = location.absolute()
     return str(location.parent / "_checkpoints" / location.name)
 
 

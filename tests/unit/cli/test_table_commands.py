@@ -45,6 +45,7 @@ def test_spark_begins_at_the_first_offset_that_a_table_does_not_have() -> None:
 
 def test_a_checkpoint_is_beside_the_table_and_not_in_it() -> None:
     assert checkpoint_of(a_table(), None) == "/lake/_checkpoints/orders"
+    assert checkpoint_of(a_table(location="file:///läke/orders"), None) == "/läke/_checkpoints/orders"
     assert checkpoint_of(a_table(), "elsewhere") == "elsewhere"
     with pytest.raises(ConfigError, match="expected --checkpoint"):
         checkpoint_of(a_table(location="s3://lake/orders"), None)
