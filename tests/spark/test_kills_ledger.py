@@ -1,5 +1,6 @@
 """What the long run of kills keeps: each verdict, where to go on, and that every step has its turn."""
 
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -61,6 +62,31 @@ def test_every_victim_has_its_turn_at_every_step() -> None:
 def test_more_kills_are_the_same_kills_and_then_others() -> None:
     assert plan(400, seed=3)[:250] == plan(250, seed=3)
     assert plan(400, seed=3) != plan(400, seed=4)
+
+
+def test_kills_can_be_asked_for_by_sink_victim_moment_and_life() -> None:
+    by_chance = plan(40, 1, ["driver,executor", "sometime"])
+    of_a_table = plan(30, 1, ["delta-upsert"])
+    rows = plan(30, 1, ["rows", "executor,driver"])
+
+    assert {(kill.kind, kill.step) for kill in by_chance} == {("driver", SOMETIME), ("executor", SOMETIME)}
+    assert {kill.sink for kill in of_a_table} == {"delta-upsert"}
+    assert {kill.kind for kill in of_a_table} >= {"task", "committer", "driver", "broker"}
+    assert {kill.sink for kill in rows} == {"parquet-rows", "iceberg-rows", "delta-rows"}
+    assert plan(90, 1, ["rows", "executor,driver"])[:30] == rows
+
+
+def test_kills_with_low_latency_are_no_kills_without(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    wanted = [Kill(HERE, "topic", "broker", "deciding")]
+    Ledger(path, seed=1).write([replace(an_entry(0), low_latency=True)])
+
+    found = Ledger(path, seed=1)
+
+    assert found.left_of(wanted) == [(0, wanted[0])]
+    assert found.left_of(wanted, low_latency=True) == []
+    assert (len(Ledger(path, None).entries), Ledger(path, 2).of_other_seeds) == (1, 1)
+    assert "1 with lowLatency=true" in summary(found.entries)
 
 
 def test_kills_that_start_no_jvm_come_first_and_those_of_a_sink_together() -> None:

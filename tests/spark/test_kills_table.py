@@ -1,5 +1,6 @@
 """A few kills of jobs into tables, on the tests' session; `tests.spark.kills` has more (D2, D6)."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,19 @@ def test_tables_of_a_query_in_small_hold_each_row_once_after_kills() -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("20 kills, 9 tables without a JVM, 0 wrong"), done.stdout
+
+
+def test_a_row_that_is_lost_in_a_table_is_told_and_the_files_are_kept(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.spark.kills_table", "--kills", "1", "--lose-row", "0"]
+
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=280, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    # A row of an upsert table that a later one replaces is missed by nobody.
+    assert {line for line in done.stdout.splitlines() if "append" in line} == {
+        f"WRONG {form} append: 1 missing, 0 twice" for form in ("parquet", "iceberg", "delta")
+    }
+    (kept,) = tmp_path.glob("everlog-kills-table-*")
+    assert f"all files are kept in {kept}" in done.stdout

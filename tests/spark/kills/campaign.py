@@ -51,8 +51,12 @@ class Campaign:
         executors: int = 0,
         java: str = "",
         low_latency: bool = False,
+        lose_row: int | None = None,
     ) -> None:
-        """Start all that is needed; without `spark` its part is played by processes without a JVM."""
+        """Start all that is needed; without `spark` its part is played by processes without a JVM.
+
+        Those can be made to drop a row on purpose, `lose_row`: a loss that has to be told.
+        """
         self.chance = random.Random(seed)
         self.report = Report()
         self._folder = folder
@@ -61,6 +65,8 @@ class Campaign:
         (folder / "driver").mkdir()
         self.broker = Broker(folder / "broker", two_phase=two_phase)
         config = {"bootstrap": self.broker.bootstrap, "master": "local[2,4]", "java": java}
+        assert lose_row is None or not spark, "Spark loses no row on purpose"
+        config |= {} if lose_row is None else {"lose_row": str(lose_row)}
         self._cluster = folder / "cluster" if executors else None
         with ExitStack() as stack:
             self.broker.start()
@@ -231,6 +237,11 @@ class Campaign:
         count = self._sink.count(self.fed)
         self.report.counts[self._sink.name] = count
         return count
+
+    def count_so_far(self) -> Count:
+        """What is there of what was fed, arrived or not: for a round that came to no end."""
+        self.broker.start_if_dead()
+        return self._sink.count(self.fed)
 
     def finish(self) -> Report:
         """Let everything arrive, count, and look for what was left open."""

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from everlog.spark.java import use_java
+
 CHEAP = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MOST_SECONDS = 900.0
 
@@ -41,7 +43,8 @@ def environment() -> dict[str, str]:
 
 def _tag() -> str:
     spec = importlib.util.find_spec("pyspark")
-    version = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    java = use_java(dict(os.environ)).executable
+    version = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     named = f"{version} {spec.origin if spec else ''} {_version()}"
     return hashlib.sha256(named.encode()).hexdigest()[:12]
 

@@ -49,19 +49,25 @@ class Entry:
     rows_out: int
     duplicates: int
     losses: int
+    low_latency: bool | None = None
+    """Whether topics were read with lowLatency=true; None: it was not noted yet."""
+    problem: str = ""
+    """What else was wrong: a round that came to no end, a transaction left open."""
 
     @property
     def right(self) -> bool:
-        """Whether each input was there once."""
-        return not self.duplicates and not self.losses
+        """Whether each input was there once, and nothing else was wrong."""
+        return not self.duplicates and not self.losses and not self.problem
 
 
 class Ledger:
-    """The entries of a file; what is there already was done by an earlier run."""
+    """The entries of a file, of one seed or of all; what is there already was done by an earlier run."""
 
-    def __init__(self, path: Path, seed: int) -> None:
+    def __init__(self, path: Path, seed: int | None) -> None:
         self._path = path
         self.entries: list[Entry] = []
+        self.of_other_seeds = 0
+        """Entries that are there and not here."""
         if path.exists():
             text = path.read_text()
             # A line that was cut off by the end of a run is no entry, and ends before the next one begins.
@@ -72,14 +78,18 @@ class Ledger:
                     entry = Entry(**json.loads(line))
                 except (ValueError, TypeError):
                     continue
-                if entry.seed == seed:
+                if seed in (None, entry.seed):
                     self.entries.append(entry)
+                else:
+                    self.of_other_seeds += 1
         path.parent.mkdir(parents=True, exist_ok=True)
 
-    def left_of(self, kills: Sequence[Kill]) -> list[tuple[int, Kill]]:
+    def left_of(self, kills: Sequence[Kill], *, low_latency: bool = False) -> list[tuple[int, Kill]]:
         """The kills that are not here as often as they are wanted, each with its place."""
         done = Counter(
-            (entry.life.rpartition(" ")[0], entry.sink, entry.kind, entry.step) for entry in self.entries
+            (entry.life.rpartition(" ")[0], entry.sink, entry.kind, entry.step)
+            for entry in self.entries
+            if bool(entry.low_latency) == low_latency
         )
         left: list[tuple[int, Kill]] = []
         for number, kill in enumerate(kills):
@@ -149,11 +159,16 @@ def summary(entries: Iterable[Entry]) -> str:
     lines += ["", *(f"{count:5} {name}" for name, count in sorted(steps.items()))]
     commits = Counter(entry.commit for entry in found)
     lines += ["", "of the code: " + ", ".join(f"{count} of {name}" for name, count in commits.items())]
+    if quick := sum(bool(entry.low_latency) for entry in found):
+        lines.append(f"{quick} with lowLatency=true")
+    lines += [f"WRONG {problem}" for problem in sorted({entry.problem for entry in found if entry.problem})]
+    # Each entry counts all of its life and sink so far; the last one says it.
     lives = {(entry.life, entry.sink): entry for entry in found}
     rows = sum(entry.rows_in for entry in lives.values())
+    duplicates = sum(entry.duplicates for entry in lives.values())
+    losses = sum(entry.losses for entry in lives.values())
     wrong = sum(not entry.right for entry in found)
     lines.append(
-        f"{len(found)} kills, {rows} rows in, {sum(entry.duplicates for entry in found)} duplicates, "
-        f"{sum(entry.losses for entry in found)} losses, {wrong} kills wrong"
+        f"{len(found)} kills, {rows} rows in, {duplicates} duplicates, {losses} losses, {wrong} kills wrong"
     )
     return "\n".join(lines)

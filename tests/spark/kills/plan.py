@@ -1,8 +1,9 @@
 """Who is killed, at which step and in which surroundings: the same list for the same seed."""
 
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle, groupby
+from itertools import cycle, groupby, islice
 
 TASK_STEPS = ("task-begun", "task-sent", "task-prepared")
 COMMIT_STEPS = (
@@ -22,6 +23,8 @@ SOMETIME = "sometime"
 TABLES = tuple(
     f"{form}-{mode}" for mode in ("append", "upsert", "rows") for form in ("parquet", "iceberg", "delta")
 )
+FAR = 100_000
+"""So many kills of a plan are looked at for those that are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +36,15 @@ class Life:
     """Whether the broker takes part in two-phase commits; without, time-outs go on running."""
     executors: int = 0
     """Those of a standalone cluster, each a JVM; 0: tasks are run by the driver's JVM."""
+    spark: bool = True
+    """Without, its part is played by processes that have no JVM."""
 
 
 HERE = Life("local")
 NO_HOLDING = Life("no two-phase", two_phase=False)
 CLUSTER = Life("cluster", executors=2)
+SMALL = Life("small", spark=False)
+SMALL_NO_HOLDING = Life("small, no two-phase", spark=False, two_phase=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,12 @@ class Kill:
     kind: str
     step: str
 
+    @property
+    def words(self) -> set[str]:
+        """All that it can be asked for by: `delta-upsert` is of `delta`, of `upsert` and of `tables`."""
+        of_sink = {self.sink} if self.sink == "topic" else {self.sink, *self.sink.split("-"), "tables"}
+        return {*of_sink, self.kind, self.step, self.life.name}
+
 
 def table_commit_steps(sink: str) -> tuple[str, ...]:
     """The steps of a table's commit; only Parquet's has all of them."""
@@ -67,18 +80,37 @@ def steps_of(sink: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return TABLE_TASK_STEPS, table_commit_steps(sink)
 
 
-def plan(wanted: int, seed: int) -> list[Kill]:
-    """So many kills: first every step with every victim, then whatever chance brings, sink by sink."""
+def plan(wanted: int, seed: int, only: Sequence[str] = ()) -> list[Kill]:
+    """So many kills: first every step with every victim, then whatever chance brings, sink by sink.
+
+    Each of `only` has words with commas in between, and all kills have one of the words: `driver,executor`
+    and `sometime` are drivers and executors at moments that chance chooses. ValueError if there are no such.
+    """
+    asked = [set(one.split(",")) for one in only]
+    kills = (kill for kill in islice(_all(seed), FAR) if all(words & kill.words for words in asked))
+    found = list(islice(kills, wanted))
+    if len(found) < wanted:
+        known = sorted({word for kill in islice(_all(seed), 1000) for word in kill.words})
+        raise ValueError(f"no {wanted} kills of the plan are {' and '.join(only)}; it has {', '.join(known)}")
+    return found
+
+
+def small_plan(wanted: int, seed: int, *, two_phase: bool) -> list[Kill]:
+    """So many kills of those who play Spark's part: of any victim, at any step or moment."""
     chance = random.Random(seed)
-    kills = _systematic()
-    while len(kills) < wanted:
-        kills += _by_chance(chance)
-    return kills[:wanted]
+    steps = {"task": (*TASK_STEPS, SOMETIME), "committer": COMMIT_STEPS}
+    everywhere = (*TASK_STEPS, *COMMIT_STEPS, SOMETIME)
+    life = SMALL if two_phase else SMALL_NO_HOLDING
+    kills: list[Kill] = []
+    for _ in range(wanted):
+        kind = chance.choice(("task", "committer", "broker", "driver"))
+        kills.append(Kill(life, "topic", kind, chance.choice(steps.get(kind, everywhere))))
+    return kills
 
 
 def cheap_first(kills: list[tuple[int, Kill]]) -> list[tuple[int, Kill]]:
     """The same kills, those that start no JVM before the others, and those of one life and sink together."""
-    lives, sinks = (HERE, NO_HOLDING, CLUSTER), ("topic", *TABLES)
+    lives, sinks = (SMALL, SMALL_NO_HOLDING, HERE, NO_HOLDING, CLUSTER), ("topic", *TABLES)
 
     def place(one: tuple[int, Kill]) -> tuple[bool, int, int, int]:
         number, kill = one
@@ -99,6 +131,13 @@ def rounds(kills: list[tuple[int, Kill]], seed: int) -> list[list[tuple[int, Kil
             found.append(left[:size])
             left = left[size:]
     return found
+
+
+def _all(seed: int) -> Iterator[Kill]:
+    chance = random.Random(seed)
+    yield from _systematic()
+    while True:
+        yield from _by_chance(chance)
 
 
 def _systematic() -> list[Kill]:

@@ -125,6 +125,7 @@ class SmallDriver:
             }
         )
         self._fed = self._folder / "fed"
+        self._lost = int(config.get("lose_row", -1))
         self._workers = [Helper() for _ in range(TASKS)]
         self._committer = Helper()
 
@@ -147,7 +148,7 @@ class SmallDriver:
             return []
         end = start + ROWS_PER_BATCH
         _kept(self._checkpoint / "offsets" / str(batch), f'v1\n{{}}\n{{"input":{{"0":{end}}}}}')
-        return [row(number)[1].decode() for number in range(start, end)]
+        return [row(number)[1].decode() for number in range(start, end) if number != self._lost]
 
     def _run_batch(self, run: str, batch: int, rows: list[str]) -> None:
         place = BatchPlace(self._query, run, batch)

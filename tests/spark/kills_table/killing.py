@@ -15,8 +15,8 @@ FORMAT = "everlog_table_killed"
 MID_WRITE = "mid-write"
 """After a worker has taken its first rows, before it has finished its file."""
 WORKER_MOMENTS = (MID_WRITE, "staged")
-COMMIT_MOMENTS = ("commit-planned", "commit-linked", "commit-made")
-"""Only Parquet's commit has the second."""
+COMMIT_MOMENTS = ("commit-planned", "commit-drafted", "commit-linked", "commit-made")
+"""Only Parquet's commit has those in the middle."""
 
 
 class KilledTable(TableDataSource):

@@ -43,7 +43,8 @@ _forks: Any = multiprocessing.get_context("fork")
 class SmallQuery:
     """A query with its checkpoint, into a table of some format; `rows` tell no offsets."""
 
-    def __init__(self, folder: Path, table_format: str, mode: str) -> None:
+    def __init__(self, folder: Path, table_format: str, mode: str, lose_row: int | None = None) -> None:
+        self._lost = lose_row
         self.name = f"{table_format} {mode}"
         self._checkpoint = folder / f"checkpoint-{table_format}-{mode}"
         (self._checkpoint / "offsets").mkdir(parents=True)
@@ -116,7 +117,11 @@ class SmallQuery:
 
     def _batches(self, batch: int, task: int) -> list[Any]:
         """The rows of a task, in two pieces: ids grow, keys come back."""
-        offsets = range(batch * ROWS, (batch + 1) * ROWS)
+        offsets = [
+            offset
+            for offset in range(batch * ROWS, (batch + 1) * ROWS)
+            if _row(task, offset)["id"] != self._lost
+        ]
         halves = [offsets[: ROWS // 2], offsets[ROWS // 2 :]]
         if self._rows:
             return [
@@ -219,10 +224,15 @@ TABLES = tuple(
 )
 
 
-def run_small(folder: Path, wanted: int, seed: int) -> tuple[list[str], "Counter[str]"]:
-    """Kill so often; returns what is wrong with the tables, and how often each kind of death was died."""
+def run_small(
+    folder: Path, wanted: int, seed: int, *, lose_row: int | None = None
+) -> tuple[list[str], "Counter[str]"]:
+    """Kill so often; returns what is wrong with the tables, and how often each kind of death was died.
+
+    A row can be dropped on purpose, to see that it is missed.
+    """
     chance = random.Random(seed)
-    queries = [SmallQuery(folder, *table) for table in TABLES]
+    queries = [SmallQuery(folder, *table, lose_row) for table in TABLES]
     kills: Counter[str] = Counter()
     problems: list[str] = []
     turn = 0
