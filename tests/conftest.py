@@ -6,7 +6,6 @@ both show whether a failing test or Everlog is wrong.
 """
 
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -101,10 +100,10 @@ def java_for_runs(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[st
 
     For tests of the group `pipeline`, which run one after the other.
     """
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("no Java on this machine: Spark needs 17 or newer")
+    from tests.spark.java_here import require_java
     from tests.spark.warm_java import warm_java
 
+    require_java()
     with warm_java(tmp_path_factory.mktemp("java")) as environment:
         yield environment
 

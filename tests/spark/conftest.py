@@ -1,8 +1,5 @@
 """One Spark session for all tests that use it: a JVM takes long to start, so they share one worker."""
 
-import os
-import shutil
-import subprocess
 import uuid
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
@@ -11,6 +8,7 @@ from typing import Any
 import pytest
 
 import everlog
+from tests.spark.java_here import require_java
 from tests.spark.local_settings import local_settings
 
 HERE = Path(__file__).parent
@@ -28,11 +26,7 @@ def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[Any]:
     """A session of Spark on two threads; pyspark is typed in part only, so `Any`."""
-    java = shutil.which("java")
-    if java is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("no Java on this machine: Spark needs 17 or newer")
-    if java is not None:
-        subprocess.run([java, "-version"], check=True, capture_output=True)
+    require_java()
     from everlog.spark.session import session
 
     folder = tmp_path_factory.mktemp("spark")

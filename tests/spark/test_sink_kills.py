@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark.java_here import require_java
 from tests.spark.kills.campaign import Campaign, Report
 from tests.spark.kills.class_archive import CHEAP
 from tests.spark.kills.plan import COMMIT_STEPS, TASK_STEPS
@@ -63,8 +64,7 @@ def test_each_row_is_there_once_though_every_process_is_killed_at_every_step(
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_each_row_is_there_once_though_spark_is_killed(folder: Path) -> None:
-    if shutil.which("java") is None:
-        pytest.skip("no Java on this machine: Spark needs 17 or newer")
+    require_java()
     campaign = Campaign(folder, seed=1, java=CHEAP)
     try:
         campaign.round([("task", "task-sent"), ("driver", "after-Decide")])
