@@ -42,8 +42,9 @@ def stream(
 
     @stream(trigger="500 milliseconds")
     def copied():
-        orders = spark.readStream.format("everlog").option("subscribe", "orders").load()
-        return orders.writeStream.format("everlog").option("topic", "orders-copy")
+        at = {"kafka.bootstrap.servers": spark.conf.get("everlog.bootstrap.servers")}
+        orders = spark.readStream.format("everlog").options(**at, subscribe="orders").load()
+        return orders.writeStream.format("everlog").options(**at, topic="orders-copy")
     ```
     """
 

@@ -47,7 +47,8 @@ def session(
     from everlog.spark.session import session
 
     spark = session(master="local[2]")
-    spark.read.format("everlog").option("subscribe", "orders").load()
+    orders = spark.read.format("everlog").option("kafka.bootstrap.servers", "127.0.0.1:9092")
+    orders.option("subscribe", "orders").load().show()
     ```
     """
     prepare()
