@@ -59,9 +59,10 @@ class Place:
         reader = reader.option("kafka.bootstrap.servers", self.bootstrap)
         return reader.option("startingOffsets", "earliest").load()
 
-    def run(self, name: str, frame: Any, sink: str, **options: str) -> Any:
+    def run(self, name: str, frame: Any, sink: str, mode: str = "append", **options: str) -> Any:
         """Run a query on what there is until it ends itself; the query, with its progress."""
-        writer = frame.writeStream.format(sink).options(**options).trigger(availableNow=True)
+        writer = frame.writeStream.format(sink).options(**options).outputMode(mode)
+        writer = writer.trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(self.folder / "checkpoints" / name)).start()
         assert query.awaitTermination(120), f"{name} did not end"
         return query
@@ -197,6 +198,31 @@ def one_checkpoint_for_both(place: Place, name: str) -> Any:
     }
 
 
+def state_that_both_keep(place: Place, name: str) -> Any:
+    """Counts by a column that only we say is never null, begun by the connector, and by us."""
+    found: dict[str, Any] = {}
+    for chain in (("kafka", "everlog", "kafka"), ("everlog", "kafka")):
+        mine = f"{name}-{chain[0]}"
+        topic, target = place.topic(mine), place.topic(f"{mine}-out", partitions=1)
+        sink = {"kafka.bootstrap.servers": place.bootstrap, "topic": target}
+        refused = ""
+        for source in chain:
+            with everlog.Producer(place.bootstrap) as producer:
+                for i in range(10):
+                    producer.send(topic, b"x", partition=i % 2)
+            counts = place.stream(source, topic).groupBy("partition").count()
+            rows = counts.selectExpr("string(partition) key", "string(count) value")
+            try:
+                place.run(mine, rows, "kafka", "update", **sink)
+            except Exception as error:  # noqa: BLE001 -- what it is, is what is asked
+                refused = f"{source}: {error}"
+                break
+        expected = 2 * (len(chain) - bool(refused))
+        counted = [[_text(one.key), _text(one.value)] for one in place.consumed(target, expected)]
+        found[chain[0]] = {"counts": sorted(counted), "refused": refused}
+    return found
+
+
 CHECKS: tuple[Check, ...] = (
     batch_read,
     batch_read_from_a_time,
@@ -204,6 +230,7 @@ CHECKS: tuple[Check, ...] = (
     stream_to_topic,
     read_committed,
     one_checkpoint_for_both,
+    state_that_both_keep,
 )
 
 

@@ -6,6 +6,7 @@ It needs jars from Maven and so a session of its own: `jvm_connector_checks` run
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -30,6 +31,8 @@ def found(everlog_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> d
     jars = connector_jars()
     if isinstance(jars, Unavailable):
         pytest.skip(f"Spark's connector for Kafka cannot be had: {jars.reason}")
+    # Maven may not have the release that fits: docs/compatibility.md says which was tested.
+    print(f"PySpark {version('pyspark')} with {', '.join(jar.name for jar in jars)}")
     folder = tmp_path_factory.mktemp("jvm-connector")
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.jvm_connector_checks", everlog_bootstrap, str(folder)],
@@ -84,3 +87,11 @@ def test_a_checkpoint_of_the_connector_is_gone_on_with_by_our_source_and_back(fo
 
     assert chain["values"] == sorted(f"{turn}.{i}" for turn in range(3) for i in range(10))
     assert chain["ends"] == [10, 20, 30]
+
+
+def test_state_that_one_source_began_is_gone_on_with_by_the_other(found: dict[str, Saw]) -> None:
+    kept = saw(found, "state_that_both_keep")
+
+    assert {began: one["refused"] for began, one in kept.items()} == {"kafka": "", "everlog": ""}
+    assert kept["kafka"]["counts"] == [[key, count] for key in "01" for count in ("10", "15", "5")]
+    assert kept["everlog"]["counts"] == [[key, count] for key in "01" for count in ("10", "5")]
