@@ -1,6 +1,7 @@
 """The demo that `make run` starts: orders stream into a broker, and Spark makes minutes and rows of them.
 
-The broker is a process of its own, as `everlog up` starts it; the pipeline is the template `shop`, as
+The broker is a process of its own, as `everlog up` starts it; there is one, not a cluster, as two cores have
+to do for it, for Spark and for the orders, and the pipeline is what is shown. It is the template `shop`, as
 `everlog pipeline run --continuous` runs it. The orders come from a seed, so every run makes the same ones,
 and what comes out is held against them. Without a Java for Spark the broker shows alone what it can do.
 """
@@ -306,9 +307,8 @@ class Demo:
             view.say(f"  {shown} consume order-volume --exit-at-end --isolation read_committed{flag}")
             view.say(f"  {shown} group describe {VOLUME_GROUP}{flag}")
             view.say(f"  {shown} pipeline status {pipeline.project.root}{flag}")
-            view.say(
-                f"  ls {self._table_spec(pipeline.project).location}        # Parquet, for whatever reads it"
-            )
+            place = self._table_spec(pipeline.project).location
+            view.say(f"  ls {place}        # docs/guides/tables.md says who may read it")
         view.say(f"  {shown} perf produce perf-test{flag}")
         view.say("or any Kafka client. Ctrl-C stops it.")
         self.broker.serve_on()
