@@ -14,7 +14,7 @@ import pytest
 from tests.spark.java_here import require_java
 
 MOST_SECONDS = 300
-"""Alone it takes 35 s on two cores, and is promised to take less than two minutes; other tests run beside it."""
+"""Alone it takes 35 s on two cores and is to take less than two minutes; other tests run beside it."""
 
 
 def demo(*args: str, **environment: str) -> "subprocess.CompletedProcess[str]":
