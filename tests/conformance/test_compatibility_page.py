@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -35,7 +36,7 @@ def _text(value: object) -> str:
         case None:
             return ""
         case tuple():
-            return ",".join(value)
+            return ",".join(map(str, cast(tuple[object, ...], value)))
         case bool():
             return str(value).lower()
         case _:

@@ -138,7 +138,11 @@ def _server() -> Server:
 def _by_connection(pieces: Iterator[bytes]) -> tuple[list[bytes], bool]:
     server = _server()
     session = _Listener()
-    server.open_session = lambda _connection, _name, _peer: session
+
+    def open_session(_connection: Connection, _name: str, _peer: str) -> _Listener:
+        return session
+
+    server.open_session = open_session
     own, far = socket.socketpair()
     with own, far:
         connection = Connection(server, "PLAINTEXT")

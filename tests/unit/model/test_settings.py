@@ -77,7 +77,9 @@ def test_every_setting_is_used_or_says_that_it_changes_nothing() -> None:
         if path.name != "broker_table.py"
         for name in re.findall(r"\b[A-Z][A-Z_0-9]+\b", path.read_text())
     }
-    rows = {name: row for name, row in vars(keys).items() if isinstance(row, Setting)}
+    rows: dict[str, Setting[object]] = {
+        name: row for name, row in vars(keys).items() if isinstance(row, Setting)
+    }
 
     # What needs something that is not there has one value, and nothing to read.
     unused = {row.key for name, row in rows.items() if name not in used and row.needs is None}

@@ -116,11 +116,12 @@ def _read(frame: memoryview, at: int, version: int) -> FetchData:
     forgotten: list[tuple[Topic, int]] = []
     if version >= 7:
         forgotten, at = _read_forgotten(frame, at, version)
-    rack_id: str | None = ""
+    rack_id = ""
     if version >= 11:
-        rack_id, at = (compact_text if flexible else classic_text)(frame, at, "the rack id")
-        if rack_id is None:
+        told, at = (compact_text if flexible else classic_text)(frame, at, "the rack id")
+        if told is None:
             raise ProtocolError("the rack id is null")
+        rack_id = told
     replica_epoch = NO_BROKER_EPOCH
     if flexible:
         fields, _ = tagged(frame, at)
