@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from everlog.tables import steps
+from everlog.tables.arrow import pa
 from everlog.tables.back import Sent, records_of, send_back
 from everlog.tables.errors import TableMisdeclared
 from everlog.tables.spec import FORMATS, TableSpec
@@ -38,6 +39,38 @@ def test_rows_go_out_once_and_later_those_that_are_new(
     assert sorted(int(record.key) for record in found) == list(range(9))
     assert {int(record.key): json.loads(record.value) for record in found}[3] == {"id": 3, "item": "pizza"}
     assert send_back(spec, topic, key=["id"], group=f"again-{topic}").rows == 9
+
+
+def test_what_changed_in_an_upsert_table_goes_out_and_what_left_it_is_not_told(
+    tmp_path: Path, everlog_bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic()
+    spec = a_spec(tmp_path, name=f"o-{topic}", bootstrap=everlog_bootstrap, mode="upsert")
+    table = open_table(spec)
+    table.commit("q", 0, [table.stage([records([(0, b"a", order(1)), (1, b"b", order(2))])])])
+    assert send_back(spec, topic).rows == 2
+
+    table.commit("q", 1, [table.stage([records([(2, b"a", order(3)), (3, b"b", None)])])])
+    assert send_back(spec, topic).rows == 1
+
+    found = [(record.key, json.loads(record.value)["id"]) for record in read_all(everlog_bootstrap, topic)]
+    assert found == [(b"a", 1), (b"b", 2), (b"a", 3)]
+
+
+def test_rows_that_name_no_offset_go_again_with_each_commit(
+    tmp_path: Path, everlog_bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic()
+    spec = a_spec(tmp_path, name=f"o-{topic}", bootstrap=everlog_bootstrap)
+    table = open_table(spec)
+    sent: list[int] = []
+    for number in range(2):
+        rows = pa.RecordBatch.from_pylist([{"id": number, "item": "sum"}], schema=table.spec.columns)
+        table.commit("q", number, [table.write_files([rows])])
+        sent.append(send_back(spec, topic, key=["id"]).rows)
+        assert send_back(spec, topic, key=["id"]).rows == 0
+
+    assert sent == [1, 2]
 
 
 def test_what_was_begun_is_gone_on_with_in_pieces_of_any_size(

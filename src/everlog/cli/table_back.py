@@ -43,7 +43,8 @@ def to_topic(
     """Send the rows of a table to a topic as JSON, once each.
 
     What was sent is remembered by a group of consumers. A run that is cut short goes on where it was; a later
-    one sends the rows that came since.
+    one sends the rows that came since. Rows that left an upsert table since are not told, and rows that name
+    no offset, such as aggregates, go again with each new commit of the table.
     """
     spec = find_spec(bootstrap, timeout, name)
     rows = open_table(spec, create=False).describe().rows

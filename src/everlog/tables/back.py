@@ -3,6 +3,7 @@
 Rows go out in transactions; each also commits, for a group of its own, which commit of the table it sends
 and how many of its rows are out. So a crash costs nothing: the next run reads the same commit on from there.
 When a commit was sent in full, the next run sends the rows that came from offsets which it did not have.
+So of rows that have left the table, and of those that name no offset, it does not know what was sent.
 """
 
 import json
