@@ -14,7 +14,7 @@ SIM_REPORT ?= .work/sim.json
 SPARK_KILLS ?= 200
 KERNELS := $(wildcard src/everlog/*.h src/everlog/*/*.[ch] src/everlog/*/*/*.[ch])
 
-.PHONY: run test test-kafka check format fuzz crash chaos sim spark-kills bench bench-spark bench-cluster bench-quick messages bytecode clean help
+.PHONY: run test test-kafka check format fuzz crash chaos sim spark-kills bench bench-clients bench-spark bench-cluster bench-quick messages bytecode clean help
 .DEFAULT_GOAL := help
 
 help: ## show what can be made
@@ -26,8 +26,8 @@ run: $(VENV)/.runs bytecode ## the demo: a broker, orders streaming in, a Spark 
 test: $(VENV)/.tests bytecode ## run all tests; what cannot run here is listed with its reason
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-test-kafka: $(VENV)/.tests bytecode ## run the tests of the clients against Apache Kafka from Maven
-	$(BIN)/python -m pytest --broker apache tests/client
+test-kafka: $(VENV)/.tests bytecode ## run the tests of the clients, and of what they do in clusters, against Apache Kafka from Maven
+	$(BIN)/python -m pytest --broker apache tests/client tests/cluster/test_admin_calls.py tests/e2e/test_cli_dead_letters.py
 
 check: $(VENV)/.tests bytecode ## the fast loop: format, lint, types, import contracts, unit tests
 	$(BIN)/ruff format --check src tests bench setup.py
@@ -66,6 +66,9 @@ spark-kills: $(VENV)/.tests bytecode ## SPARK_KILLS (200) kills of drivers, exec
 	$(BIN)/python -m tests.spark.kills --small $(SPARK_KILLS)
 	$(BIN)/python -m tests.spark.kills_table --kills $(SPARK_KILLS)
 
+bench-clients: $(VENV)/.tests ## measure our Python clients beside the others, on Everlog and on Apache Kafka (ARGS= for options)
+	$(BIN)/python -m bench.clients $(ARGS)
+
 bench-spark: $(VENV)/.tests ## measure our Spark source and sink beside Spark's own connector (ARGS= for options)
 	$(BIN)/python -m bench.spark $(ARGS)
 
@@ -96,8 +99,14 @@ bytecode: $(BIN)/python
 
 $(VENV)/.runs: $(BIN)/python pyproject.toml setup.py $(KERNELS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[spark,lake]"
+	@$(BIN)/python -c 'from everlog.spark.java import use_java; use_java()' 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[java]" \
+		|| echo "no Java of 17 or newer, and pip has none for this machine: Spark is left out"
 	@touch $@
 
 $(VENV)/.tests: $(BIN)/python pyproject.toml setup.py $(KERNELS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@$(BIN)/python -c 'from everlog.spark.java import use_java; use_java()' 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[java]" \
+		|| echo "no Java of 17 or newer, and pip has none for this machine: Spark is left out"
 	@touch $@ $(VENV)/.runs
