@@ -1,6 +1,7 @@
 """Keys go where every other client sends them, and records without one where lines are short (P1)."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -60,12 +61,15 @@ def drawn(loads: list[int], batch_bytes: int = 100) -> Counter[int]:
 
     partitions = range(len(loads))
     LoadedPartitioner(batch_bytes, first).pick("t", partitions, loads.__getitem__, 1)
-    return Counter(
-        LoadedPartitioner(batch_bytes, lambda _bound, at=number: at).pick(
-            "t", partitions, loads.__getitem__, 1
-        )
-        for number in range(bounds[0])
-    )
+    found: Counter[int] = Counter()
+    for number in range(bounds[0]):
+        partitioner = LoadedPartitioner(batch_bytes, _always(number))
+        found[partitioner.pick("t", partitions, loads.__getitem__, 1)] += 1
+    return found
+
+
+def _always(number: int) -> Callable[[int], int]:
+    return lambda _bound: number
 
 
 @pytest.mark.parametrize(
