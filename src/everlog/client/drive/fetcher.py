@@ -13,6 +13,7 @@ from everlog.client.core.consumer.positions import PartitionState, Positions
 from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.metadata import ClusterView, topic_problem
 from everlog.client.core.retry import Backoff
+from everlog.client.drive.connection import SILENT_S
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.pool import Lane
 from everlog.client.drive.position_finder import Lookup, PositionFinder
@@ -20,6 +21,9 @@ from everlog.model.errors import ErrorCode, EverlogError
 from everlog.wire.messages.fetch import FetchRequest, FetchResponse
 
 _log = logging.getLogger(__name__)
+
+OVERDUE_S = SILENT_S + 0.1
+"""An answer is overdue so long after it had to come: others are asked then who leads."""
 
 GOODBYE_S = 1.0
 """How long closing waits for brokers to forget sessions; they do so by themselves too."""
@@ -60,6 +64,8 @@ class Fetcher:
             link, positions, committed, self._found, read_committed=settings.read_committed
         )
         self._busy: set[int] = set()
+        self._doubts: dict[int, asyncio.TimerHandle] = {}
+        """By broker that is asked, when its answer is overdue."""
         self._backoffs: dict[int, Backoff] = {}
         self._stale: set[str] = set()
         self._refreshing: asyncio.Task[None] | None = None
@@ -134,8 +140,9 @@ class Fetcher:
     async def close(self) -> None:
         """Stop; tell brokers to forget the sessions, if they are there."""
         self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, *self._doubts.values()):
+            if timer is not None:
+                timer.cancel()
         await self._finder.close()
         tasks = [*self._tasks, *([self._refreshing] if self._refreshing is not None else [])]
         for task in tasks:
@@ -177,6 +184,7 @@ class Fetcher:
         node_id = fetch.node_id
         limit = self._link.timeout + self._settings.fetch_max_wait_ms / 1000
         self.counts.fetches += 1
+        self._doubt_after(self._settings.fetch_max_wait_ms / 1000 + OVERDUE_S, fetch)
         try:
             response = await self._ask(fetch, limit)
             now = asyncio.get_running_loop().time()
@@ -192,6 +200,8 @@ class Fetcher:
                 self._link.learn_leader(taken.view)
             if taken.stale:
                 self._refresh(taken.stale)
+        finally:
+            self._doubts.pop(node_id).cancel()
         if failure is not None:
             self.counts.failures += 1
             self._note(failure, f"fetch from broker {node_id}")
@@ -217,6 +227,26 @@ class Fetcher:
         # After the request has left: what came is looked at while the broker answers.
         self._on_news()
         return await answer
+
+    def _doubt_after(self, seconds: float, fetch: ConsumerFetch) -> None:
+        loop = asyncio.get_running_loop()
+        self._doubts[fetch.node_id] = loop.call_later(seconds, self._doubt, fetch)
+
+    def _doubt(self, fetch: ConsumerFetch) -> None:
+        """Ask others who leads while a broker says nothing; whoever has taken over is asked for the records.
+
+        A broker that is frozen keeps its connections, and its cluster has replaced it long before
+        `request_timeout_ms` is over. Should it answer after all, what was read meanwhile is not taken twice.
+        """
+        view = self._link.view
+        waiting: set[str] = set()
+        for place in fetch.asked:
+            leader, state = view.leader_of(place), self._positions.get(place)
+            is_near = state is not None and state.replica == fetch.node_id
+            if is_near or (leader is not None and leader.node_id == fetch.node_id):
+                waiting.add(place.topic)
+        self._refresh(waiting)
+        self._doubt_after(OVERDUE_S, fetch)
 
     def _note(self, error: EverlogError, what: str) -> None:
         self._trouble = error

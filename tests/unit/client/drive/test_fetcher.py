@@ -304,7 +304,8 @@ def test_c1_sessions_name_what_changed_and_begin_again_when_the_broker_forgot() 
         cluster.write("c")
         assert values(consumer, 1) == ["c"]
     assert (1, 0, 0) in cluster.served[1:]
-    assert cluster.served[-1] == (1, 42, -1), "it says goodbye"
+    # On another connection: a fetch that is under way may be seen after it.
+    assert (1, 42, -1) in cluster.served[-2:], "it says goodbye"
 
 
 @pytest.mark.parametrize(
