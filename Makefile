@@ -51,6 +51,7 @@ sim: $(VENV)/.tests ## SIM_CLUSTER_SEEDS (10000) simulated runs of clusters, SIM
 	$(BIN)/python -m everlog.sim --cluster --seed 1 --seeds $(SIM_CLUSTER_SEEDS) --processes $(WORKERS) --report $(SIM_REPORT)
 	$(BIN)/python -m everlog.sim --seed 1 --seeds $(SIM_SEEDS) --processes $(WORKERS) --report $(SIM_REPORT)
 	$(BIN)/python -m everlog.sim --workload clients --seed 1 --seeds $(SIM_CLIENT_SEEDS) --processes $(WORKERS) --report $(SIM_REPORT)
+	$(BIN)/python -m everlog.sim --cluster --workload clients --seed 1 --seeds $(SIM_CLIENT_SEEDS) --processes $(WORKERS) --report $(SIM_REPORT)
 	EVERLOG_SIM_RAFT_SEEDS=$(SIM_CLIENT_SEEDS) EVERLOG_SIM_REPLICATION_SEEDS=$(SIM_CLIENT_SEEDS) EVERLOG_SIM_QUORUM_SEEDS=$(SIM_CLIENT_SEEDS) \
 		$(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_raft.py tests/sim/test_replication.py tests/sim/test_quorum.py
 	$(BIN)/python -m tests.sim.cluster_mutants
