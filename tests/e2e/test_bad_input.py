@@ -281,7 +281,8 @@ def test_a_peer_that_leaves_its_answers_unread_is_read_from_no_more_and_then_clo
         while sent < 64 * MIB:
             sent += connection.send(ask)
 
-    with pytest.raises(TimeoutError):
+    # Nobody reads any more; a test that stood still for long finds the end of that already.
+    with pytest.raises((TimeoutError, ConnectionError)):
         flood()
     began = time.monotonic()
     _eventually(lambda: f"answers were left unread for {UNREAD_MS} ms" in broker.errors)

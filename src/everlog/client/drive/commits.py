@@ -33,7 +33,8 @@ class Commits:
         self._positions = positions
         self._session = session
         self._in_turn = asyncio.Lock()
-        self._later: set[asyncio.Task[None]] = set()
+        self._later: dict[asyncio.Task[None], None] = {}
+        """In the order in which they began, so that they end in it too."""
         self._is_automatic = settings.enable_auto_commit and settings.group_id is not None
         self._due_at: float | None = None
         self._last: dict[TopicPartition, int] = {}
@@ -67,8 +68,8 @@ class Commits:
     def commit_later(self, offsets: Offsets, on_done: OnCommit) -> None:
         """Commit without waiting; `on_done` is called on the loop with the error, if there is one."""
         task = asyncio.get_running_loop().create_task(self._commit_and_tell(offsets, on_done))
-        self._later.add(task)
-        task.add_done_callback(self._later.discard)
+        self._later[task] = None
+        task.add_done_callback(self._later.pop)
 
     def commit_if_due(self) -> None:
         """Commit automatically what the application has been given, if it is time to."""

@@ -69,7 +69,8 @@ class Fetcher:
         self._backoffs: dict[int, Backoff] = {}
         self._stale: set[str] = set()
         self._refreshing: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """In the order in which they began, so that they end in it too."""
         self._timer: asyncio.TimerHandle | None = None
         self._trouble: EverlogError | None = None
         self._missing: set[str] = set()
@@ -309,11 +310,11 @@ class Fetcher:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             self._crash = task.exception()
             self._on_news()

@@ -63,7 +63,8 @@ class Sender:
         self._refresh_patience_s = 2 * SILENT_S
         self._is_refreshing = False
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """In the order in which they began, so that they end in it too."""
         self._is_closed = False
         self._turn = 0
         self._linger_s = settings.linger_ms / 1000
@@ -437,5 +438,5 @@ class Sender:
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
