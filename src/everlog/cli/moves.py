@@ -98,8 +98,8 @@ def watch(admin: Admin, moves: Sequence[PartitionMove], limit_s: float | None = 
     places = [move.place for move in moves]
     adding = {broker for move in moves for broker in move.adding}
     total = sum(move.bytes_to_move for move in moves)
-    # What is there already counts for nothing: a bar that begins in the middle would show a wrong rate. Unless
-    # all of it is: a bar of nothing would never be full.
+    # What is there already counts for nothing: a bar that begins in the middle would show a wrong rate.
+    # Unless all of it is: a bar of nothing would never be full.
     found = _copied(admin, moves, set(places), adding)
     done = found if found < total else 0
     began = time.monotonic()
