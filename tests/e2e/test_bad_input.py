@@ -272,7 +272,7 @@ def test_a_peer_that_leaves_its_answers_unread_is_read_from_no_more_and_then_clo
     broker: brokers.BrokerProcess,
 ) -> None:
     # From an address of its own, as each is complained of once a minute.
-    connection = raw.connected(broker.bootstrap, "127.0.0.77")
+    connection = raw.connected(broker.bootstrap, "127.0.0.79")
     connection.settimeout(0.5)
     ask = _request(3, 1, struct.pack(">i", -1)) * 100
 
