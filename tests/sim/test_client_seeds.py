@@ -8,6 +8,8 @@ import logging
 import os
 import subprocess
 import sys
+import threading
+import time
 import weakref
 from collections import Counter
 from pathlib import Path
@@ -121,3 +123,27 @@ def test_clients_outside_have_the_system_s_time_and_chance_again() -> None:
     run_client_seed(3)
 
     assert (surroundings.monotonic, surroundings.time_ns, surroundings.chance) == before
+
+
+def test_a_client_on_another_thread_neither_sees_the_world_nor_takes_its_chance() -> None:
+    over, strange = threading.Event(), []
+
+    def draw() -> None:
+        """What a client does that was left open, and tries to reach its broker."""
+        while not over.wait(0.0005):
+            surroundings.chance.random()
+            surroundings.chance.shuffle([1, 2, 3])
+            if abs(surroundings.monotonic() - time.monotonic()) > 60:
+                strange.append(surroundings.monotonic())
+
+    alone = run_client_seed(2)
+    left_open = threading.Thread(target=draw)
+    left_open.start()
+    try:
+        beside = run_client_seed(2)
+    finally:
+        over.set()
+        left_open.join()
+
+    assert beside.fingerprint == alone.fingerprint
+    assert not strange

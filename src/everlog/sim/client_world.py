@@ -3,6 +3,8 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from random import Random
+from threading import get_ident
+from typing import TypeVar
 
 from everlog.client.core import surroundings
 from everlog.sim.cluster_plan import draw_cluster_clients
@@ -12,14 +14,40 @@ from everlog.sim.plan import draw_clients
 from everlog.sim.workloads.client_cast import ClientCast
 from everlog.sim.world import Result, World
 
+Told = TypeVar("Told")
+
+
+class _ChanceHere(Random):
+    """Chance of a seed for the thread that made it, and what was there before for all others.
+
+    A client that a program left open reconnects on a thread of its own; each number that it drew would be
+    missing in the world.
+    """
+
+    def __init__(self, seed: str, elsewhere: Random) -> None:
+        super().__init__(seed)
+        self._thread = get_ident()
+        self._elsewhere = elsewhere
+
+    def random(self) -> float:
+        return super().random() if get_ident() == self._thread else self._elsewhere.random()
+
+    def getrandbits(self, k: int, /) -> int:
+        return super().getrandbits(k) if get_ident() == self._thread else self._elsewhere.getrandbits(k)
+
+
+def _here(told: Callable[[], Told], elsewhere: Callable[[], Told]) -> Callable[[], Told]:
+    thread = get_ident()
+    return lambda: told() if get_ident() == thread else elsewhere()
+
 
 @contextmanager
 def _surrounded_by(seed: int, now_ms: Callable[[], int], wall_ms: Callable[[], int]) -> Generator[None]:
-    """Give clients the time of a world and chance from its seed."""
+    """Give clients of this thread the time of a world and chance from its seed."""
     before = surroundings.monotonic, surroundings.time_ns, surroundings.chance
-    surroundings.monotonic = lambda: now_ms() / 1000
-    surroundings.time_ns = lambda: wall_ms() * 1_000_000
-    surroundings.chance = Random(f"{seed}/clients")
+    surroundings.monotonic = _here(lambda: now_ms() / 1000, before[0])
+    surroundings.time_ns = _here(lambda: wall_ms() * 1_000_000, before[1])
+    surroundings.chance = _ChanceHere(f"{seed}/clients", before[2])
     try:
         yield
     finally:
