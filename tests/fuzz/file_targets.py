@@ -1,8 +1,9 @@
 """Targets of the disk: every file that is read at a start, as rot or another program may have left it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
+from everlog.controller.snapshotter import image_in
 from everlog.log.aborted_index import AbortedTxn, pack, unpack
 from everlog.log.checkpoint import (
     MetaProperties,
@@ -21,20 +22,36 @@ from everlog.log.producers import Producers, ProducerState, Sent
 from everlog.log.scan import batches, headers
 from everlog.log.snapshot import read_snapshot, snapshot_bytes
 from everlog.log.time_index import GrowingTimeIndex, SealedTimeIndex
+from everlog.metadata.image import ClusterImage
+from everlog.metadata.image_records import image_of, image_records
+from everlog.metadata.records import encode_record
 from everlog.model.errors import ConfigError, CorruptDataError
 from everlog.model.ids import LeaderEpoch, Offset, ProducerId, Uuid
 from everlog.model.settings import parse_broker_settings
 from everlog.model.settings.properties import parse_properties
 from everlog.model.topics import TopicPartition
 from everlog.ports.files import File, Files
+from everlog.raft.control import voters_in
+from everlog.raft.messages import ReplicaKey, SnapshotId
+from everlog.raft.snapshots import SnapshotFiles, check, snapshot_batches
 from everlog.raft.store import QuorumState, decode_state, encode_state
+from everlog.raft.voters import VoterSet
+from everlog.records.batch import HEADER_BYTES
 from everlog.records.builder import NewRecord, build_batch
 from everlog.records.crc import crc32c
+from everlog.wire.message import Message
+from everlog.wire.messages.config_record import ConfigRecord
+from everlog.wire.messages.feature_level_record import FeatureLevelRecord
+from everlog.wire.messages.partition_record import PartitionRecord
+from everlog.wire.messages.producer_ids_record import ProducerIdsRecord
+from everlog.wire.messages.register_broker_record import RegisterBrokerRecord
+from everlog.wire.messages.topic_record import TopicRecord
 from tests.fuzz.target import Target, found
 
 BASE = 1_000
 END = 1 << 40
 _UUID = Uuid(bytes(range(1, 17)))
+_SNAPSHOT = SnapshotId(Offset(100), 3)
 _LARGEST_TEXT = 8192
 """Beyond what Python takes as digits of one number, and as depth of one JSON value."""
 
@@ -150,6 +167,65 @@ def _snapshot_seeds() -> list[bytes]:
         state.txn_first_offset = Offset(3) if number == 2 else None
         producers.put(state)
     return [snapshot_bytes(producers), snapshot_bytes(Producers())]
+
+
+def _metadata_snapshot(data: bytes) -> None:
+    """As it is, and with offsets and checksums mended, so that what lies behind is reached.
+
+    It may come from another controller, so nothing but a refusal may come of it, whatever is in it.
+    """
+    for content in (data, _proved(data)):
+        files = SnapshotFiles(_files(content), "d")
+        try:
+            check(content)
+            for batch in files.batches(_SNAPSHOT):
+                voters_in(batch)
+            image = image_in(files.batches(_SNAPSHOT), _SNAPSHOT)
+        except CorruptDataError:
+            continue
+        written = b"".join(_metadata_snapshot_of(image))
+        check(written)
+        again = image_in(SnapshotFiles(_files(written), "d").batches(_SNAPSHOT), _SNAPSHOT)
+        found(again == image, "a metadata snapshot changes when written")
+
+
+def _metadata_snapshot_of(image: ClusterImage) -> Iterator[bytes | bytearray]:
+    return snapshot_batches(_SNAPSHOT, map(encode_record, image_records(image)), 1 << 40)
+
+
+def _proved(data: bytes) -> bytes:
+    """The batches of some bytes, each with the offset and the checksum that belong there."""
+    made, position, offset = bytearray(data), 0, 0
+    while position + HEADER_BYTES <= len(made):
+        size = 12 + int.from_bytes(made[position + 8 : position + 12], "big", signed=True)
+        if size < HEADER_BYTES or position + size > len(made):
+            break
+        made[position : position + 8] = offset.to_bytes(8, "big")
+        made[position + 17 : position + 21] = crc32c(made[position + 21 : position + size]).to_bytes(4, "big")
+        offset += max(0, int.from_bytes(made[position + 23 : position + 27], "big", signed=True)) + 1
+        position += size
+    return bytes(made)
+
+
+def _metadata_snapshot_seeds() -> list[bytes]:
+    topic, node, incarnation = _UUID, 1, Uuid(bytes(range(2, 18)))
+    records: list[Message] = [
+        FeatureLevelRecord(name="metadata.version", feature_level=25),
+        RegisterBrokerRecord(broker_id=node, incarnation_id=incarnation, broker_epoch=3, log_dirs=[_UUID]),
+        TopicRecord(name="orders", topic_id=topic),
+        PartitionRecord(partition_id=0, topic_id=topic, replicas=[node], isr=[node], leader=node),
+        ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="5"),
+        ProducerIdsRecord(broker_id=node, broker_epoch=3, next_producer_id=1000),
+    ]
+    controls = [
+        b"".join(snapshot_batches(_SNAPSHOT, [], 1 << 40, voters))
+        for voters in (None, VoterSet([ReplicaKey(1, _UUID)]))
+    ]
+    image = image_of(records, Offset(_SNAPSHOT.end), _SNAPSHOT.epoch)
+    # A control batch that has lost its record, as a compacted log may have them.
+    empty = bytearray(controls[0][:HEADER_BYTES])
+    empty[8:12], empty[57:61] = (HEADER_BYTES - 12).to_bytes(4, "big"), bytes(4)
+    return [b"".join(_metadata_snapshot_of(image)), *controls, bytes(empty), b""]
 
 
 def _epochs(data: bytes) -> None:
@@ -310,4 +386,5 @@ FILE_TARGETS = (
         _texts(_PROPERTIES, "a\\\n b=c\\u0041\\t\n!x\nk", "node.id=\\u12"),
     ),
     Target("segment", _segment, _segment_seeds),
+    Target("metadata_snapshot", _metadata_snapshot, _metadata_snapshot_seeds, weight=2),
 )

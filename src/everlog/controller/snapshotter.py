@@ -5,6 +5,7 @@ Every node does so by itself, by `metadata.log.max.record.bytes.between.snapshot
 """
 
 import logging
+from collections.abc import Iterable
 
 from everlog.metadata.image import ClusterImage
 from everlog.metadata.image_records import image_of, image_records
@@ -13,6 +14,8 @@ from everlog.model.errors import StorageError
 from everlog.model.ids import Instant, Offset
 from everlog.ports.clock import Clock
 from everlog.raft.member import QuorumMember
+from everlog.raft.messages import SnapshotId
+from everlog.records.batch import BatchView
 from everlog.records.reader import read_records
 
 _log = logging.getLogger(__name__)
@@ -69,9 +72,14 @@ def load_image(member: QuorumMember) -> ClusterImage:
     """The image that the newest snapshot stands for; CorruptDataError where it cannot be read."""
     snapshot = member.snapshot
     assert snapshot is not None, "there is no snapshot"
+    return image_in(member.snapshot_batches(), snapshot)
+
+
+def image_in(batches: Iterable[BatchView], snapshot: SnapshotId) -> ClusterImage:
+    """The image that the batches of a snapshot stand for; CorruptDataError where they make no sense."""
     records = (
         decode_record(record.value)
-        for batch in member.snapshot_batches()
+        for batch in batches
         if not batch.is_control
         for record in read_records(batch)
     )

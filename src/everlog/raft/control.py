@@ -8,7 +8,7 @@ from everlog.raft.messages import Endpoint, ReplicaKey
 from everlog.raft.voters import VoterSet
 from everlog.records.batch import BatchView
 from everlog.records.control import ControlType, build_control_batch, control_type
-from everlog.records.reader import read_records
+from everlog.records.reader import Record, read_records
 from everlog.wire.codec import decode_value, encode_value
 from everlog.wire.messages import voters_record
 from everlog.wire.messages.kraft_version_record import KRaftVersionRecord
@@ -59,11 +59,19 @@ def voters_value(voters: VoterSet) -> bytes:
     return encode_value(record, 0)
 
 
+def control_record(batch: BatchView) -> Record:
+    """The record of a control batch, which has one; CorruptDataError if it has none."""
+    records = read_records(batch)
+    if not records:
+        raise CorruptDataError(f"the control batch at offset {batch.base_offset} has no record, expected one")
+    return records[0]
+
+
 def voters_in(batch: BatchView) -> VoterSet | None:
     """The set of voters that a batch has, if it has one; CorruptDataError where it cannot be read."""
     if not batch.is_control:
         return None
-    record = next(iter(read_records(batch)))
+    record = control_record(batch)
     if control_type(record.key) is not ControlType.KRAFT_VOTERS:
         return None
     try:

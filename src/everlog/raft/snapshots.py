@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator
 from everlog.model.errors import CorruptDataError
 from everlog.model.ids import Offset
 from everlog.ports.files import Files
-from everlog.raft.control import kraft_version_value, voters_value
+from everlog.raft.control import control_record, kraft_version_value, voters_value
 from everlog.raft.messages import SnapshotId
 from everlog.raft.voters import VoterSet
 from everlog.records.batch import BatchView, batch_at
 from everlog.records.builder import NewRecord, build_batch
 from everlog.records.control import ControlType, build_control_batch, control_type
-from everlog.records.reader import read_records
 from everlog.wire.codec import encode_value
 from everlog.wire.messages.snapshot_footer_record import SnapshotFooterRecord
 from everlog.wire.messages.snapshot_header_record import SnapshotHeaderRecord
@@ -177,8 +176,7 @@ def snapshot_batches(
 def check(content: bytes) -> None:
     """CorruptDataError unless this is a whole snapshot: good batches, a header first and a footer last."""
     kinds = [
-        control_type(next(iter(read_records(batch))).key) if batch.is_control else None
-        for batch in _batches(content)
+        control_type(control_record(batch).key) if batch.is_control else None for batch in _batches(content)
     ]
     if (
         not kinds

@@ -8,6 +8,7 @@ import pytest
 from everlog.controller.metadata_log import MetadataLog
 from everlog.model.errors import CorruptDataError, ErrorCode, StorageError
 from everlog.model.ids import Offset
+from everlog.raft.control import voters_in
 from everlog.raft.member import MemberWorld, QuorumMember
 from everlog.raft.messages import (
     Answer,
@@ -21,6 +22,8 @@ from everlog.raft.messages import (
 from everlog.raft.snapshots import SnapshotFiles, check, file_name, snapshot_batches, snapshot_of
 from everlog.raft.store import QuorumStore
 from everlog.raft.voters import VoterSet
+from everlog.records.batch import HEADER_BYTES, batch_at
+from everlog.records.crc import crc32c
 from everlog.records.reader import read_records
 from everlog.sim.alarm import SimAlarm
 from everlog.sim.disk import SimFiles
@@ -82,6 +85,18 @@ def test_a_snapshot_has_its_records_between_a_header_and_a_footer() -> None:
     for damaged in (content[:-1], content[:-90], content[78:], b"", content[:40] + b"\xff" + content[41:]):
         with pytest.raises(CorruptDataError):
             check(damaged)
+
+
+def test_a_control_batch_without_its_record_is_no_snapshot() -> None:
+    header = bytearray(next(snapshot_batches(SnapshotId(Offset(1), 1), [], 0)))
+    empty = header[:HEADER_BYTES]
+    empty[8:12], empty[57:61] = (HEADER_BYTES - 12).to_bytes(4, "big"), bytes(4)
+    empty[17:21] = crc32c(empty[21:]).to_bytes(4, "big")
+
+    with pytest.raises(CorruptDataError, match="no record"):
+        check(bytes(empty))
+    with pytest.raises(CorruptDataError, match="no record"):
+        voters_in(batch_at(bytes(empty), 0))
 
 
 def test_large_snapshots_are_many_batches_with_offsets_in_a_row() -> None:
