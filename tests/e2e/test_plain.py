@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -12,7 +13,13 @@ from tests.e2e.clients import OneShot, create_topic, read_all
 
 pytestmark = pytest.mark.e2e
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CODECS: tuple[Literal["none", "gzip", "snappy", "lz4", "zstd"], ...] = (
+    "none",
+    "gzip",
+    "snappy",
+    "lz4",
+    "zstd",
+)
 RECORDS = 300
 LARGE = 900_000
 
