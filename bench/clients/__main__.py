@@ -28,7 +28,6 @@ from bench.machine import (
     ForeignCpu,
     FullPageCache,
     this_machine,
-    touch_page_cache,
     wait_quiet,
 )
 from bench.runner import free_port_pair
@@ -166,9 +165,15 @@ class Course:
             for program in programs:
                 with _topic(admin) as topic:
                     job = self._job(broker, program, topic, size)
+                    written = int(job.count * (size + _RECORD_OVERHEAD) * 1.25)
                     self._cache.top_up()
-                    touch_page_cache(self._place, int(job.count * (size + _RECORD_OVERHEAD) * 1.25))
-                    self._sample(broker, work, job, repeat, results)
+                    self._sample(
+                        broker,
+                        work,
+                        replace(job, touch_bytes=written, place=str(self._place)),
+                        repeat,
+                        results,
+                    )
 
     def _read(
         self, broker: Broker, admin: Any, work: Work, programs: list[Program], size: int, results: Results
