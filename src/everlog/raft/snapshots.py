@@ -14,7 +14,7 @@ from everlog.ports.files import Files
 from everlog.raft.control import control_record, kraft_version_value, voters_value
 from everlog.raft.messages import SnapshotId
 from everlog.raft.voters import VoterSet
-from everlog.records.batch import BatchView, batch_at
+from everlog.records.batch import MAGIC, BatchView, batch_at
 from everlog.records.builder import NewRecord, build_batch
 from everlog.records.control import ControlType, build_control_batch, control_type
 from everlog.wire.codec import encode_value
@@ -190,7 +190,7 @@ def _batches(content: bytes) -> Iterator[BatchView]:
     position, offset = 0, 0
     while position < len(content):
         batch = batch_at(content, position)
-        if batch.base_offset != offset or not batch.checksum_holds():
+        if batch.magic != MAGIC or batch.base_offset != offset or not batch.checksum_holds():
             raise CorruptDataError(f"a snapshot has {batch} at byte {position}, expected offset {offset}")
         yield batch
         position += batch.size
