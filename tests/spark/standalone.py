@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from everlog.spark.session import prepare
 
 START_SECONDS = 180.0
+_HOST = "127.0.0.1"
 
 
 class NoRoom(Exception):
@@ -41,13 +42,16 @@ class Standalone:
 
 @contextlib.contextmanager
 def standalone_cluster(
-    folder: Path, workers: int = 2, *, cores: int = 1, memory_mb: int = 1024
+    folder: Path, workers: int = 2, *, cores: int = 1, memory_mb: int = 1024, hosts: Sequence[str] = (_HOST,)
 ) -> Generator[Standalone]:
-    """Start a cluster and end it again; NoRoom if there is not enough memory or no Java."""
+    """Start a cluster and end it again; NoRoom if there is not enough memory or no Java.
+
+    Workers go by the names of `hosts` in turn. Spark has no two attempts of a task at a time on one host.
+    """
     _check_memory(workers * memory_mb + 2048)
     environment = {
         **os.environ,
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": _HOST,
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         # REST has one port for all clusters of a machine; executors may die as often as they are killed.
@@ -71,13 +75,15 @@ def standalone_cluster(
             return process
 
         folder.mkdir(parents=True, exist_ok=True)
-        cluster = Standalone(f"spark://127.0.0.1:{port}", folder)
-        nowhere = ("--host", "127.0.0.1", "--webui-port", "0")
-        processes = {"master": start("master", "master.Master", "--port", str(port), *nowhere)}
+        cluster = Standalone(f"spark://{_HOST}:{port}", folder)
+        no_pages = ("--webui-port", "0")
+        here = ("--host", _HOST, "--port", str(port))
+        processes = {"master": start("master", "master.Master", *here, *no_pages)}
         for number in range(workers):
             name = f"worker-{number}"
             limits = ("--cores", str(cores), "--memory", f"{memory_mb}m", "--work-dir", str(folder / name))
-            processes[name] = start(name, "worker.Worker", *nowhere, *limits, cluster.url)
+            there = ("--host", hosts[number % len(hosts)])
+            processes[name] = start(name, "worker.Worker", *there, *no_pages, *limits, cluster.url)
         _wait_for_workers(cluster, processes, workers)
         yield cluster
 
@@ -102,7 +108,7 @@ def _check_memory(wanted_mb: int) -> None:
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server((_HOST, 0)) as listener:
         return int(listener.getsockname()[1])
 
 
