@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.brokers import free_port
+
 VERSION = "4.3.1"
 WORK = Path(__file__).resolve().parent.parent / ".work"
 
@@ -112,6 +114,19 @@ def start_broker(
             stdout=log,
             stderr=subprocess.STDOUT,
         )
+
+
+@contextmanager
+def running(directory: Path) -> Generator[str]:
+    """Run a broker with its files in `directory` for as long as this lasts; its bootstrap servers."""
+    port = free_port()
+    process = start_broker(port, directory / "data")
+    try:
+        wait_ready(process, directory / "data")
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def wait_ready(process: "subprocess.Popen[bytes]", directory: Path, timeout_s: float = 60.0) -> None:

@@ -81,17 +81,17 @@ def everlog_bootstrap(
         broker.stop()
 
 
+@pytest.fixture(scope="module")
+def apache_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """The bootstrap servers of Apache Kafka, for tests of what is promised on it whatever `--broker` says."""
+    yield from _apache(tmp_path_factory.mktemp("kafka"))
+
+
 def _apache(directory: Path) -> Generator[str]:
     if isinstance(jars := apache_kafka.classpath(), apache_kafka.Unavailable):
         pytest.skip(jars.reason)
-    port = brokers.free_port()
-    process = apache_kafka.start_broker(port, directory / "data")
-    try:
-        apache_kafka.wait_ready(process, directory / "data")
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(30)
+    with apache_kafka.running(directory) as bootstrap:
+        yield bootstrap
 
 
 @pytest.fixture(scope="session")

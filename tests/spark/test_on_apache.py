@@ -10,7 +10,6 @@ import pytest
 from everlog import Admin, NewTopic, Producer, TopicPartition
 from everlog.tables.declared import declared_table
 from everlog.tables.table import open_table
-from tests import apache_kafka, brokers
 from tests.e2e.program import everlog
 from tests.spark.sink_query import Query, committed_values, wait_for
 
@@ -20,28 +19,13 @@ pytestmark = pytest.mark.xdist_group("spark")
 PATIENCE_S = 120.0
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    """A broker of Apache Kafka."""
-    if isinstance(jars := apache_kafka.classpath(), apache_kafka.Unavailable):
-        pytest.skip(jars.reason)
-    directory, port = tmp_path_factory.mktemp("kafka"), brokers.free_port()
-    process = apache_kafka.start_broker(port, directory / "data")
-    try:
-        apache_kafka.wait_ready(process, directory / "data")
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
 @pytest.fixture
-def query(kafka: str, fresh_topic: Callable[[], str]) -> Generator[Query]:
+def query(apache_bootstrap: str, fresh_topic: Callable[[], str]) -> Generator[Query]:
     """A query that writes to a topic of its own."""
     topic = fresh_topic()
-    with Admin(kafka) as admin:
+    with Admin(apache_bootstrap) as admin:
         admin.create_topics([NewTopic(topic, 2)])
-    made = Query(kafka, topic)
+    made = Query(apache_bootstrap, topic)
     yield made
     made.decider.close()
 
@@ -83,20 +67,25 @@ def send(bootstrap: str, topic: str, first: int, last: int) -> list[str]:
         producer.begin_transaction()
         for partition in (0, 1):
             producer.send(topic, b"noise", partition=partition)
+        producer.flush()  # What is aborted before it was sent is not in the log at all.
         producer.abort_transaction()
     return values
 
 
 def test_spark_reads_and_writes_each_record_of_kafka_once_and_shows_its_lag(
-    spark: Any, kafka: str, fresh_topic: Callable[[], str], tmp_path: Path
+    spark: Any, apache_bootstrap: str, fresh_topic: Callable[[], str], tmp_path: Path
 ) -> None:
     source, sink = fresh_topic(), fresh_topic()
-    with Admin(kafka) as admin:
+    with Admin(apache_bootstrap) as admin:
         admin.create_topics([NewTopic(source, 2), NewTopic(sink, 2)])
     sent: list[str] = []
     for first in (0, 60):
-        sent += send(kafka, source, first, first + 60)
-        reading = {"kafka.bootstrap.servers": kafka, "subscribe": source, "startingOffsets": "earliest"}
+        sent += send(apache_bootstrap, source, first, first + 60)
+        reading = {
+            "kafka.bootstrap.servers": apache_bootstrap,
+            "subscribe": source,
+            "startingOffsets": "earliest",
+        }
         batch = spark.read.format("everlog").options(**reading).load()
         rows = batch.selectExpr("cast(value AS string) AS value").collect()
         assert sorted(row["value"] for row in rows) == sorted(sent)
@@ -105,7 +94,7 @@ def test_spark_reads_and_writes_each_record_of_kafka_once_and_shows_its_lag(
         query = (
             stream.selectExpr("key", "value")
             .writeStream.format("everlog")
-            .option("kafka.bootstrap.servers", kafka)
+            .option("kafka.bootstrap.servers", apache_bootstrap)
             .option("topic", sink)
             .option("commitGroup", f"g-{sink}")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -114,11 +103,11 @@ def test_spark_reads_and_writes_each_record_of_kafka_once_and_shows_its_lag(
         )
         assert query.awaitTermination(PATIENCE_S)
         # Kafka answers a commit before its markers are written.
-        wait_for(lambda: len(committed_values(kafka, sink)) >= first + 60)  # noqa: B023  called at once
-        assert committed_values(kafka, sink) == sorted(sent)
-    with Admin(kafka) as admin:
+        wait_for(lambda: len(committed_values(apache_bootstrap, sink)) >= first + 60)  # noqa: B023  called at once
+        assert committed_values(apache_bootstrap, sink) == sorted(sent)
+    with Admin(apache_bootstrap) as admin:
         assert [entry.lag for entry in admin.group_lag(f"g-{sink}")] == [0, 0]
-    wait_for(lambda: open_transactions(kafka) == [])
+    wait_for(lambda: open_transactions(apache_bootstrap) == [])
 
 
 def open_transactions(bootstrap: str) -> list[str]:
@@ -128,19 +117,19 @@ def open_transactions(bootstrap: str) -> list[str]:
 
 
 def test_a_table_takes_in_a_topic_of_kafka(
-    kafka: str, fresh_topic: Callable[[], str], tmp_path: Path
+    apache_bootstrap: str, fresh_topic: Callable[[], str], tmp_path: Path
 ) -> None:
     topic = fresh_topic()
-    with Admin(kafka) as admin:
+    with Admin(apache_bootstrap) as admin:
         admin.create_topics([NewTopic(topic, 2)])
     declared = ("table", "declare", topic, "--topic", topic, "--schema", "id long")
-    ran = everlog(*declared, "--location", str(tmp_path / topic), bootstrap=kafka)
+    ran = everlog(*declared, "--location", str(tmp_path / topic), bootstrap=apache_bootstrap)
     assert ran.code == 0, ran.err
     for first in (0, 10):
-        send(kafka, topic, first, first + 10)
-        ran = everlog("table", "run", topic, "--once", "--json", bootstrap=kafka)
+        send(apache_bootstrap, topic, first, first + 10)
+        ran = everlog("table", "run", topic, "--once", "--json", bootstrap=apache_bootstrap)
         assert ran.code == 0, ran.err
         assert (ran.json["rows"], ran.json["lag"]) == (10, 0)
-    table = open_table(declared_table(kafka, topic), create=False)
+    table = open_table(declared_table(apache_bootstrap, topic), create=False)
     assert sorted(table.read(["id"])["id"].to_pylist()) == list(range(20))
     assert set(table.offsets()) == {TopicPartition(topic, index) for index in (0, 1)}
