@@ -26,19 +26,20 @@ from everlog.pipelines import stream
 
 servers = spark.conf.get("everlog.bootstrap.servers")
 
-def orders():
+def orders(**more):
     return (
         spark.readStream.format("everlog")
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", "orders")
         .option("startingOffsets", "earliest")
+        .options(**more)
         .load()
     )
 
 @stream(trigger="200 milliseconds")
 def copied():
     return (
-        orders().select("key", "value")
+        orders(lowLatency="true").select("key", "value")
         .writeStream.format("everlog")
         .option("kafka.bootstrap.servers", servers)
         .option("topic", "order-copies")

@@ -1,11 +1,17 @@
 """Low latency: what little a trigger has is read by the planner and is one task; more is read by tasks."""
 
+import json
 import pickle
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from importlib import import_module
+from io import BytesIO
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource_internal import (
+    _SimpleStreamReaderWrapper,  # pyright: ignore[reportPrivateUsage]
+)
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from everlog.spark.source.batch_reader import RangePartition
@@ -16,6 +22,7 @@ from everlog.spark.source.stream_reader import EverlogStreamReader
 from tests.spark.conftest import NewTopic
 from tests.spark.source_reads import send
 
+runner: Any = import_module("pyspark.sql.streaming.python_streaming_source_runner")
 SCHEMA: Any = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
 
 
@@ -62,6 +69,24 @@ def test_a_small_trigger_is_one_task_whose_rows_the_planner_has(
         at_work: PromptStreamReader = pickle.loads(pickle.dumps(reader))
         assert at_work.getCache(start, end) is None, "rows travel to no worker with the reader"
         assert found(at_work.read(pickle.loads(pickle.dumps(planned[0])))) == rows
+
+
+def test_spark_gets_the_rows_and_after_them_the_end_of_the_log(
+    everlog_bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    send(everlog_bootstrap, topic, [b"a", b"b", b"c"])
+    start, end = {topic: {"0": 0}}, {topic: {"0": 2}}
+
+    with a_reader(everlog_bootstrap, topic, maxOffsetsPerTrigger="2") as reader:
+        for _ in range(2):
+            assert reader.latestOffset(start, reader.getDefaultReadLimit()) == end
+            reader.partitions(start, end)
+            assert isinstance(reader, _SimpleStreamReaderWrapper), "Spark asks no other for rows"
+            assert found(reader.getCache(start, end)) == [(b"a", 0), (b"b", 0)]
+            told = BytesIO()
+            runner.report_latest_offset_func(reader, told)
+            assert json.loads(told.getvalue()[4:]) == {topic: {"0": 3}}
 
 
 def test_a_large_trigger_is_read_by_tasks(everlog_bootstrap: str, new_topic: NewTopic) -> None:

@@ -74,9 +74,11 @@ def test_runs_read_each_record_once_in_limited_batches_while_partitions_are_adde
     send(everlog_bootstrap, topic, [b"102"])
     files = len(list((tmp_path / "out").glob("part-*")))
 
-    run(a_stream(spark, everlog_bootstrap, topic, lowLatency="true"), tmp_path)
+    query = run(a_stream(spark, everlog_bootstrap, topic, lowLatency="true"), tmp_path)
 
     assert lines(spark, tmp_path) == list(range(103))
+    # Such a query tells its lag as well.
+    assert json.loads(query.recentProgress[0].sources[0].latestOffset) == {topic: {"0": 101, "1": 2}}
     # With the option for low latency what little there is of both partitions is one task.
     assert len(list((tmp_path / "out").glob("part-*"))) == files + 1
     newest = max((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))

@@ -30,14 +30,15 @@ class SmallPartition(InputPartition):
     value: tuple[ReadRange, ...]
 
 
-class PromptStreamReader(EverlogStreamReader, _SimpleStreamReaderWrapper):
+class PromptStreamReader(EverlogStreamReader):
     """Reads topics as they grow, small batches on the driver.
 
-    Spark asks only who is a wrapper of its simple readers for rows along with the partitions.
+    Spark asks only who is a wrapper of its simple readers for rows along with the partitions, and asks such
+    a one for no latest offset. So it is one while there are rows to hand over, and not one otherwise.
     """
 
     def __init__(self, options: Any, schema: Any) -> None:
-        EverlogStreamReader.__init__(self, options, schema)
+        super().__init__(options, schema)
         self._small = SmallBatches()
         self._fetched: list[ArrowBatch] | None = None
         """The rows of the trigger that was planned last; None if its tasks read them."""
@@ -46,24 +47,22 @@ class PromptStreamReader(EverlogStreamReader, _SimpleStreamReaderWrapper):
         """What goes to the workers."""
         return {**super().__getstate__(), "_fetched": None}
 
-    simple_reader: Any = property(lambda self: self)
-    """Whom Spark asks whether it can stop at what is available now."""
-
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a trigger: one, if it is small."""
         with told_in_one_line():
             ranges = self._progress().ranges(from_json(start), from_json(end))
             self._fetched = self._small.taken(ranges, self._read_all(ranges))
-            if self._fetched is not None:
-                return [SmallPartition(tuple(ranges))]
-            return [RangePartition(each) for each in ranges]
+            if self._fetched is None:
+                return [RangePartition(each) for each in ranges]
+            _become(self, HandsOverRows)
+            return [SmallPartition(tuple(ranges))]
 
     def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any] | None:
-        """The rows of the trigger that was planned last, if they are here."""
+        """The rows of the trigger that was planned last, if they are here; asked for after `partitions`."""
+        _become(self, PromptStreamReader)
         return None if self._fetched is None else iter(self._fetched)
 
-    # Its two parents call the argument by two names; Spark calls it by none.
-    def read(self, partition: InputPartition) -> Iterator[ArrowBatch]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def read(self, partition: InputPartition) -> Iterator[ArrowBatch]:
         """The rows of a task."""
         if isinstance(partition, SmallPartition):
             with told_in_one_line():
@@ -75,3 +74,15 @@ class PromptStreamReader(EverlogStreamReader, _SimpleStreamReaderWrapper):
         columns = column_options(arrow_schema(self._schema), self._options)
         for each in ranges:
             yield from read_range(self._options, each, columns)
+
+
+# Its two parents call an argument by two names; Spark calls it by none.
+class HandsOverRows(PromptStreamReader, _SimpleStreamReaderWrapper):  # pyright: ignore[reportIncompatibleMethodOverride]
+    """The same reader between `partitions` and `getCache`, as Spark wants to see it then."""
+
+    simple_reader: Any = property(lambda self: self)
+    """Whom Spark asks whether it can stop at what is available now."""
+
+
+def _become(reader: PromptStreamReader, kind: type[PromptStreamReader]) -> None:
+    reader.__class__ = kind
