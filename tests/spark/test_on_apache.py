@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from everlog import Admin, NewTopic, Producer, TopicPartition
+from everlog.spark.sink.driver import commit_write
+from everlog.spark.sink.producers import BatchPlace
+from everlog.spark.sink.task import write_rows
 from everlog.tables.declared import declared_table
 from everlog.tables.table import open_table
 from tests.e2e.program import everlog
-from tests.spark.sink_query import Query, committed_values, wait_for
+from tests.spark.sink_query import Query, committed_values, pa, wait_for
 
 # All of them on the worker that has Spark, so that one broker does for all.
 pytestmark = pytest.mark.xdist_group("spark")
@@ -53,6 +56,20 @@ def test_attempts_that_do_not_count_are_aborted_and_their_tasks_shut_out(query: 
 
     wait_for(lambda: query.seen() == ["a"])
     assert query.open_transactions() == []
+
+
+def test_an_attempt_at_a_write_without_a_name_leaves_nothing_open_when_another_has_won(query: Query) -> None:
+    place = BatchPlace(query.id, query.run, 0, named=False)
+    rows = pa.record_batch({"value": pa.array(["a"])})
+    won = write_rows(query.options, place, ["value"], [rows])
+    assert won.transaction is not None
+    commit_write(query.options, [won])
+
+    late = write_rows(query.options, place, ["value"], [rows])
+
+    assert late.skipped
+    wait_for(lambda: query.open_transactions() == [])
+    wait_for(lambda: query.seen() == ["a"])
 
 
 def send(bootstrap: str, topic: str, first: int, last: int) -> list[str]:

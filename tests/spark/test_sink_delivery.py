@@ -10,9 +10,9 @@ import pytest
 
 from everlog import Admin, EverlogError, TopicPartition
 from everlog.model.errors import ConfigError
-from everlog.spark.sink import decisions
+from everlog.spark.sink import decisions, task
 from everlog.spark.sink.deciding import Decider
-from everlog.spark.sink.driver import commit_stream_batch
+from everlog.spark.sink.driver import commit_stream_batch, commit_write
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.names import DECISIONS, pointer_group, transactional_id_prefix
 from everlog.spark.sink.options import SinkOptions
@@ -119,6 +119,41 @@ def test_attempts_that_do_not_count_are_aborted(query: Query) -> None:
     assert lost.transaction is not None
     wait_for(lambda: query.seen() == ["a"])
     assert query.open_transactions() == []
+
+
+def test_an_attempt_that_begins_when_another_has_won_leaves_nothing_open(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "_QUICK_S", 0.0)
+    query.commit(0, [query.task(0, "a")])
+
+    def too_late() -> Generator[Any]:
+        # Before the first row there is no transaction, so the driver finds none.
+        query.commit(1, [query.task(1, "b")])
+        yield pa.record_batch({"value": pa.array(["b"])})
+
+    late = write_rows(query.options, BatchPlace(query.id, query.run, 1), ["value"], too_late())
+
+    assert (late.skipped, late.transaction) == (True, None)
+    assert query.open_transactions() == []
+    wait_for(lambda: query.seen() == ["a", "b"])
+
+
+def test_an_attempt_at_a_write_without_a_name_leaves_nothing_open_when_another_has_won(query: Query) -> None:
+    place = BatchPlace(query.id, query.run, 0, named=False)
+    rows = pa.record_batch({"value": pa.array(["a"])})
+
+    def too_late() -> Generator[Any]:
+        won = write_rows(query.options, place, ["value"], [rows])
+        assert won.transaction is not None
+        commit_write(query.options, [won])
+        yield rows
+
+    late = write_rows(query.options, place, ["value"], too_late())
+
+    assert (late.skipped, late.transaction) == (True, None)
+    assert query.open_transactions() == []
+    wait_for(lambda: query.seen() == ["a"])
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -66,12 +66,18 @@ def test_a_frame_is_written_with_all_its_columns(
     assert contents(everlog_bootstrap, two) == ["b"]
 
 
-def test_a_write_with_a_name_is_done_once(spark: Any, everlog_bootstrap: str, new_topic: NewTopic) -> None:
+def test_a_write_with_a_name_is_done_once_and_one_without_each_time(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic
+) -> None:
     topic = new_topic()
     frame = spark.range(100).selectExpr("cast(id AS string) AS value")
     for _ in range(2):
         written(frame, everlog_bootstrap, topic=topic, writeId=f"w-{topic}").save()
     assert len(contents(everlog_bootstrap, topic)) == 100
+    nameless = written(frame, everlog_bootstrap, topic=topic)
+    for _ in range(2):
+        nameless.save()
+    assert len(contents(everlog_bootstrap, topic)) == 300
 
 
 @pytest.fixture

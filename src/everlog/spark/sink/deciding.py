@@ -20,6 +20,7 @@ from everlog.spark.sink.names import DECISIONS, decider_id, transactional_id_pre
 from everlog.spark.sink.options import SinkOptions
 from everlog.spark.sink.protocol import (
     Abort,
+    Announce,
     Commit,
     Decide,
     Decision,
@@ -110,6 +111,9 @@ class Decider:
                 return self._glance()
             case Hold(transactions):
                 return self._hold(transactions)
+            case Announce():
+                self._producer = self._take_over()
+                return None
             case FindOpen(beside):
                 return self._find_open(beside)
             case Decide(decision):
@@ -141,6 +145,14 @@ class Decider:
         if self._producer is not None:
             return self._last
         create_decisions(self._admin)
+        self._producer = self._take_over()
+        self._place = decision_place(self._producer, self._query)
+        # Only now: what another has decided before it was shut out is there to be read.
+        self._last = last_decision(self._admin, self._options, self._query)
+        return self._last
+
+    def _take_over(self) -> Producer:
+        """The one producer that decides for the query; whoever had it is fenced."""
         settings: ProducerOptions = {}
         settings.update(dict(self._options.producer))  # type: ignore[typeddict-item]  # checked before
         settings["transactional_id"] = decider_id(self._query)
@@ -148,12 +160,13 @@ class Decider:
             _DECISION_TIMEOUT_MS, max(1, self._options.transaction_timeout_ms // 4)
         )
         settings["linger_ms"] = 0
-        self._producer = Producer(self._options.bootstrap_servers, **settings)
-        self._producer.init_transactions()
-        self._place = decision_place(self._producer, self._query)
-        # Only now: what another has decided before it was shut out is there to be read.
-        self._last = last_decision(self._admin, self._options, self._query)
-        return self._last
+        producer = Producer(self._options.bootstrap_servers, **settings)
+        try:
+            producer.init_transactions()
+        except BaseException:
+            producer.close(0)
+            raise
+        return producer
 
     def _glance(self) -> Decision | None:
         settings: dict[str, Any] = {**self._options.admin, "default_api_timeout_ms": _GLANCE_MS}

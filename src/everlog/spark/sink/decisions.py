@@ -20,7 +20,7 @@ from everlog.client.sync.producer import Producer
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 from everlog.spark.sink.errors import SinkFailed
-from everlog.spark.sink.names import DECISIONS, pointer_group
+from everlog.spark.sink.names import DECISIONS, decider_id, pointer_group
 from everlog.spark.sink.options import SinkOptions
 from everlog.spark.sink.protocol import Decision
 from everlog.spark.sink.steps import reached
@@ -47,6 +47,16 @@ def decided_batch(admin: Admin, query: str) -> int | None:
     """The last batch of a query that is known to be decided; a decision under way is not waited for."""
     found = _pointer(admin, query, stable=False)
     return None if found is None else found[1]
+
+
+def is_announced(admin: Admin, query: str) -> bool:
+    """Whether a batch write without a name is being committed, or was: its driver has taken its id."""
+    try:
+        return bool(admin.describe_transactions([decider_id(query)]))
+    except ItemsRefused as error:
+        if any(one.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND for one in error.errors.values()):
+            raise
+        return False
 
 
 def last_decision(admin: Admin, options: SinkOptions, query: str) -> Decision | None:

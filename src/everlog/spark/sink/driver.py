@@ -63,7 +63,7 @@ def _commit(
         if named:
             decider.run(lambda: commit_batch(batch, written, skipped), lambda: source_offsets(options, batch))
         else:
-            decider.run(lambda: commit_at_once(written))
+            decider.run(lambda: commit_at_once(written, skipped))
 
 
 def _abort(

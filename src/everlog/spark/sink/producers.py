@@ -32,6 +32,8 @@ class BatchPlace:
     run: str
     """One start of the query: it is another after each restart."""
     batch: int
+    named: bool = True
+    """False for a batch write without a name: that it is committed is announced, not decided."""
 
 
 @dataclass(slots=True)

@@ -97,6 +97,11 @@ class Gone(SinkFailed):
 
 
 @dataclass(frozen=True, slots=True)
+class Announce:
+    """Let tasks know that their write is being committed: what they open from now on they abort."""
+
+
+@dataclass(frozen=True, slots=True)
 class FindOpen:
     """Sent back: all transactions of tasks of the query that are open now, but for these."""
 
@@ -125,7 +130,7 @@ class Abort:
     transactions: tuple[PreparedTransaction, ...]
 
 
-Step = ShutOutOthers | ReadDecision | Hold | FindOpen | Decide | Commit | Abort
+Step = ShutOutOthers | ReadDecision | Hold | Announce | FindOpen | Decide | Commit | Abort
 Steps = Generator[Step, Any, None]
 
 
@@ -156,13 +161,20 @@ def commit_batch(batch: int, written: Sequence[PreparedTransaction], skipped: in
     yield Abort(decision.leftovers)
 
 
-def commit_at_once(written: Sequence[PreparedTransaction]) -> Steps:
+def commit_at_once(written: Sequence[PreparedTransaction], skipped: int = 0) -> Steps:
     """Commit a batch write that nobody will run again under the same name: no decision would ever be read."""
+    if skipped:
+        # Only attempts that were overtaken see the announcement, and Spark has no use for what they tell.
+        yield Abort(tuple(written))
+        raise SinkFailed(
+            f"{skipped} of the tasks of a write saw it committed before it was: expected one commit"
+        )
     try:
         held: Held = yield Hold(tuple(written))
     except Gone:
         yield Abort(tuple(written))
         raise
+    yield Announce()  # Before the look at what is open, or what is opened in between would be nobody's.
     decision = yield from _decision(0, held)
     yield Commit(decision)
     yield Abort(decision.leftovers)

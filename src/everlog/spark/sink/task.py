@@ -1,5 +1,6 @@
 """One task of a write: rows in, a transaction out that is delivered and left open for the driver (D2)."""
 
+import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from everlog.client.core.txn.prepared import PreparedTransaction
 from everlog.client.sync.admin import Admin
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ErrorCode, EverlogError, Refused
-from everlog.spark.sink.decisions import decided_batch
+from everlog.spark.sink.decisions import decided_batch, is_announced
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.options import Guarantee, SinkOptions
 from everlog.spark.sink.producers import POOL, BatchPlace
@@ -31,6 +32,8 @@ class TaskOutcome:
     rows: int = 0
 
 
+_QUICK_S = 0.1
+"""A first attempt that is younger has no second one beside it (`spark.speculation.minTaskRuntime`)."""
 _runs: dict[tuple[str, str], int] = {}
 """For each run of a query the first batch that was seen of it. Only that one may have been decided before."""
 
@@ -39,6 +42,7 @@ def write_rows(
     options: SinkOptions, place: BatchPlace, columns: Sequence[str], batches: Iterable[ArrowBatch]
 ) -> TaskOutcome:
     """Write the rows of a task. EverlogError, in one line, if they cannot be written."""
+    began = time.monotonic()
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
@@ -62,6 +66,12 @@ def write_rows(
         raise
     assert transaction is not None
     reached("task-prepared")
+    if (not place.named or time.monotonic() - began > _QUICK_S) and _is_over(options, place):
+        # Another attempt has won, and the driver had looked for what is open before this was. Nobody else
+        # would end it before its time-out, and readers would wait for that.
+        _admin(options).abort_prepared_transactions([transaction])
+        POOL.drop(producer)
+        return TaskOutcome(place, skipped=True)
     POOL.give_back(producer, options, place)
     return TaskOutcome(place, transaction, rows=rows)
 
@@ -106,9 +116,15 @@ def _chain(first: ArrowBatch, rest: Iterator[ArrowBatch]) -> Iterator[ArrowBatch
 
 def _is_decided(options: SinkOptions, place: BatchPlace) -> bool:
     """Whether a batch counts already; asked only where it can: of the first batch of a run."""
-    first = _runs.setdefault((place.query, place.run), place.batch)
-    if place.batch > first:
+    if not place.named:
         return False
+    first = _runs.setdefault((place.query, place.run), place.batch)
+    return place.batch <= first and _is_over(options, place)
+
+
+def _is_over(options: SinkOptions, place: BatchPlace) -> bool:
+    if not place.named:
+        return is_announced(_admin(options), place.query)
     decided = decided_batch(_admin(options), place.query)
     return decided is not None and decided >= place.batch
 

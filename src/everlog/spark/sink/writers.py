@@ -88,7 +88,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._columns = _columns(options, schema)
         name = options.write_id or uuid.uuid4().hex
-        self._place = BatchPlace(query_of_write(name), uuid.uuid4().hex, 0)
+        self._place = BatchPlace(query_of_write(name), uuid.uuid4().hex, 0, options.write_id is not None)
 
     def write(self, iterator: Iterator[Any]) -> TaskDone:
         """Write the rows of one task, on an executor."""

@@ -13,6 +13,7 @@ from everlog.client.core.errors import Fenced
 from everlog.client.core.txn.prepared import PreparedTransaction
 from everlog.spark.sink.protocol import (
     Abort,
+    Announce,
     Commit,
     Decide,
     Decision,
@@ -211,6 +212,8 @@ class Driver:
                 return world.last
             case Hold(transactions):
                 return world.hold(transactions)
+            case Announce():
+                raise AssertionError("only a write without a name announces its commit")
             case FindOpen(beside):
                 return tuple(one for one in world.find_open() if one.transactional_id not in beside)
             case Decide(decision):

@@ -12,6 +12,7 @@ from everlog.client.core.txn.prepared import PreparedTransaction
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.protocol import (
     Abort,
+    Announce,
     Commit,
     Decide,
     Decision,
@@ -210,7 +211,12 @@ def test_an_abort_spares_what_was_decided() -> None:
 def test_a_write_without_a_name_needs_no_decision() -> None:
     made = steps_of(commit_at_once([A]), {Hold: Held((A,), for_ever=False), FindOpen: (B,)})
     decision = Decision(0, (A,), leftovers=(B,))
-    assert made == [Hold((A,)), FindOpen(frozenset({"a"})), Commit(decision), Abort((B,))]
+    assert made == [Hold((A,)), Announce(), FindOpen(frozenset({"a"})), Commit(decision), Abort((B,))]
+
+
+def test_a_write_without_a_name_of_which_tasks_wrote_nothing_is_an_error() -> None:
+    with pytest.raises(SinkFailed, match="1 of the tasks"):
+        steps_of(commit_at_once([A], 1), {})
 
 
 def test_a_decision_is_read_as_it_was_written() -> None:
