@@ -205,8 +205,8 @@ async def test_transactions_of_aiokafka(tmp_path: Path) -> None:
         await _aiokafka_transactions(broker.bootstrap)
     finally:
         await asyncio.to_thread(broker.stop)
-    # The fenced client leaves futures whose errors nobody took. They are told of when they are collected, with
-    # a traceback for which CPython 3.11 parses source: in the midst of an import of a later test, that breaks.
+    # The fenced client leaves futures whose errors nobody took. They are told of when they are collected,
+    # with a traceback for which CPython 3.11 parses source: in the midst of a later test's import that breaks.
     gc.collect()
 
 

@@ -126,7 +126,7 @@ def test_clients_outside_have_the_system_s_time_and_chance_again() -> None:
 
 
 def test_a_client_on_another_thread_neither_sees_the_world_nor_takes_its_chance() -> None:
-    over, strange = threading.Event(), []
+    over, strange = threading.Event(), list[float]()
 
     def draw() -> None:
         """What a client does that was left open, and tries to reach its broker."""
