@@ -206,7 +206,7 @@ async def test_transactions_of_aiokafka(tmp_path: Path) -> None:
     finally:
         await asyncio.to_thread(broker.stop)
     # The fenced client leaves futures whose errors nobody took. They are told of when they are collected,
-    # with a traceback for which CPython 3.11 parses source: in the midst of a later test's import that breaks.
+    # with a traceback for which CPython 3.11 parses source: amid the import of a later test that breaks.
     gc.collect()
 
 

@@ -85,7 +85,7 @@ def checked_run(data: memoryview, spans: Spans) -> BatchRun | None:
     if _check is None:
         return None
     views = [data[start:end] for start, end in spans]
-    # First what reads straight on: it brings the bytes nearer for the check, which goes from length to length.
+    # First what reads straight on: it brings the bytes nearer for the check, which goes by lengths.
     checksums = [crc32c(view[CRC_START:]) for view in views]
     checked = _check(data, spans)
     if checked is None or any(
