@@ -116,8 +116,6 @@ def _chain(first: ArrowBatch, rest: Iterator[ArrowBatch]) -> Iterator[ArrowBatch
 
 def _is_decided(options: SinkOptions, place: BatchPlace) -> bool:
     """Whether a batch counts already; asked only where it can: of the first batch of a run."""
-    if not place.named:
-        return False
     first = _runs.setdefault((place.query, place.run), place.batch)
     return place.batch <= first and _is_over(options, place)
 
