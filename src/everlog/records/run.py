@@ -82,14 +82,13 @@ class BatchRun:
 
 def checked_run(data: memoryview, spans: Spans) -> BatchRun | None:
     """Return the batches as a run, or None if one of them needs a closer look."""
-    if _check is None:
+    checked = None if _check is None else _check(data, spans)
+    if checked is None:
         return None
-    views = [data[start:end] for start, end in spans]
-    # First what reads straight on: it brings the bytes nearer for the check, which goes by lengths.
-    checksums = [crc32c(view[CRC_START:]) for view in views]
-    checked = _check(data, spans)
-    if checked is None or any(
-        header[0] != checksum for header, checksum in zip(checked[0], checksums, strict=True)
-    ):
-        return None
+    views: list[memoryview] = []
+    for checksum, _, _, _, start, end in checked[0]:
+        view = data[start:end]
+        if crc32c(view[CRC_START:]) != checksum:
+            return None
+        views.append(view)
     return BatchRun(data, spans, checked, views)

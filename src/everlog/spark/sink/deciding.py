@@ -18,6 +18,7 @@ from everlog.spark.sink.decisions import create_decisions, decision_place, last_
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.names import DECISIONS, decider_id, transactional_id_prefix
 from everlog.spark.sink.options import SinkOptions
+from everlog.spark.sink.producers import taken_over
 from everlog.spark.sink.protocol import (
     Abort,
     Announce,
@@ -160,13 +161,7 @@ class Decider:
             _DECISION_TIMEOUT_MS, max(1, self._options.transaction_timeout_ms // 4)
         )
         settings["linger_ms"] = 0
-        producer = Producer(self._options.bootstrap_servers, **settings)
-        try:
-            producer.init_transactions()
-        except BaseException:
-            producer.close(0)
-            raise
-        return producer
+        return taken_over(self._options, settings)
 
     def _glance(self) -> Decision | None:
         settings: dict[str, Any] = {**self._options.admin, "default_api_timeout_ms": _GLANCE_MS}

@@ -133,6 +133,11 @@ def _opened_with(options: SinkOptions, place: BatchPlace, timeout_ms: int) -> Pr
     settings = _settings(options)
     settings["transactional_id"] = new_task_id(place.query)
     settings["transaction_timeout_ms"] = timeout_ms
+    return taken_over(options, settings)
+
+
+def taken_over(options: SinkOptions, settings: ProducerOptions) -> Producer:
+    """A producer that has its transactional id; whoever had it is fenced. Closed again where that fails."""
     producer = Producer(options.bootstrap_servers, **settings)
     try:
         producer.init_transactions()
