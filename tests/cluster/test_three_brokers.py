@@ -187,20 +187,20 @@ def test_a_group_and_its_offsets_go_on_without_their_coordinator(cluster: Cluste
 def test_a_leader_that_says_nothing_is_replaced_and_its_clients_do_not_wait_for_it(
     cluster: Cluster,
 ) -> None:
-    """Frozen, it keeps its connections: what it was sent goes to the next leader, each record once."""
+    """Frozen, it keeps its connections: what it was sent goes to the next leader, each record once.
+
+    It is the one that both clients came to know the cluster by, and whom they would ask who leads.
+    """
     topic = "frozen"
     with Admin(cluster.bootstrap_servers) as admin:
         admin.create_topic(topic)
     wait_in_sync(cluster, topic)
     frozen = broker(cluster, leader_of(cluster, topic))
+    it_first = ",".join([frozen.bootstrap, cluster.bootstrap_servers])
     an_hour_ms = 3_600_000
     with (
-        Producer(
-            cluster.bootstrap_servers, request_timeout_ms=an_hour_ms, delivery_timeout_ms=2 * an_hour_ms
-        ) as producer,
-        Consumer(
-            cluster.bootstrap_servers, request_timeout_ms=an_hour_ms, auto_offset_reset="earliest"
-        ) as consumer,
+        Producer(it_first, request_timeout_ms=an_hour_ms, delivery_timeout_ms=2 * an_hour_ms) as producer,
+        Consumer(it_first, request_timeout_ms=an_hour_ms, auto_offset_reset="earliest") as consumer,
     ):
         producer.send(topic, b"0").result(PATIENCE_S)
         consumer.assign([TopicPartition(topic, 0)])

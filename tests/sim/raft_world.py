@@ -24,6 +24,7 @@ from everlog.raft.messages import (
     Served,
     SnapshotId,
     SnapshotReply,
+    Vote,
 )
 from everlog.raft.replica import LeaderChange, Timing
 from everlog.raft.roles import Leader
@@ -33,7 +34,6 @@ from everlog.raft.voters import VoterSet
 Entry = tuple[int, bytes]
 """Its epoch, and what it says."""
 
-REQUEST_TIMEOUT_MS = 400
 HASTY = Timing(election_ms=40, backoff_ms=20, fetch_ms=150, retry_ms=5, long_poll_ms=50)
 """Replicas that have no patience stand for election at the same time, again and again."""
 
@@ -235,7 +235,9 @@ class Violation(AssertionError):
 class RaftWorld:
     """Runs from a seed; `run` raises Violation, or returns how much was committed."""
 
-    def __init__(self, seed: int, size: int, core_type: type[RaftCore] = RaftCore) -> None:
+    def __init__(
+        self, seed: int, size: int, core_type: type[RaftCore] = RaftCore, timing: Timing | None = None
+    ) -> None:
         self._random = random.Random(seed)
         self._core_type = core_type
         self.now = 0
@@ -263,7 +265,8 @@ class RaftWorld:
             snapshot=pick([0, 0.02, 0.2]),
             change=pick([0, 0.02, 0.2]) if spares or size > 3 else 0,
         )
-        self.timing = pick([Timing(), HASTY, HASTY])
+        drawn = pick([Timing(), HASTY, HASTY])
+        self.timing = timing or drawn
         self.cuts: set[tuple[int, int]] = set()
         self.committed: list[Entry] = []
         """What any node has called committed."""
@@ -296,6 +299,30 @@ class RaftWorld:
         if max(ends) - min(ends) > 5:
             raise Violation(f"some are behind in the end: {ends}")
         return len(self.committed)
+
+    def freeze_leader(self, patience_ms: int) -> int:
+        """In a world without faults, let the leader hear and say nothing; how long until another leads."""
+        self._heal()
+        self._at(50, self._propose)
+        self._advance(patience_ms, lambda: bool(self.committed))
+        self._advance(2_000 + self._random.randrange(1_000), lambda: False)  # Somewhere amid their polls.
+        frozen = self._only_leader()
+        for other in self.nodes:
+            self.cuts |= {(frozen, other), (other, frozen)}
+        began, elections = self.now, self.elections
+        self._advance(patience_ms, lambda: self.elections > elections)
+        return self.now - began
+
+    def _advance(self, for_ms: int, done: Callable[[], bool]) -> None:
+        end = self.now + for_ms
+        while self._queue and self._queue[0][0] <= end and not done():
+            self.now, _, act = heapq.heappop(self._queue)
+            act()
+
+    def _only_leader(self) -> int:
+        (leader,) = {node.core.leader for node in self.nodes.values() if node.core is not None}
+        assert leader is not None
+        return leader
 
     # --- time and the network
 
@@ -404,7 +431,8 @@ class RaftWorld:
         for _ in range(2 if self._random.random() < self.faults.repeat else 1):
             if not self._is_lost(node.key.id, to):
                 self._at(self._delay(), arrive)
-        self._at(REQUEST_TIMEOUT_MS, lambda: settle(Unanswered(to, request)))
+        patience_ms = self.timing.election_ms if isinstance(request, Vote) else self.timing.fetch_ms
+        self._at(patience_ms, lambda: settle(Unanswered(to, request)))
 
     def _is_lost(self, start: int, end: int) -> bool:
         return (start, end) in self.cuts or self._random.random() < self.faults.loss

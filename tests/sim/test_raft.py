@@ -10,7 +10,7 @@ import pytest
 from everlog.model.ids import Offset
 from everlog.raft import following, leading, reconfiguring, voting
 from everlog.raft.messages import Fetch, FetchReply, FetchSnapshot, SnapshotReply, Vote, VoterChange
-from everlog.raft.replica import Replica
+from everlog.raft.replica import Replica, Timing
 from everlog.raft.roles import Leader
 from tests.sim.raft_world import ListLog, RaftWorld
 
@@ -35,6 +35,16 @@ def test_r8_a_world_from_a_seed_is_the_same_each_time() -> None:
     second.run()
 
     assert (first.committed, first.leaders) == (second.committed, second.leaders)
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_r8_a_leader_that_says_nothing_is_replaced_by_the_first_who_may_be(size: int) -> None:
+    """Its followers miss it up to half a second apart, as their polls end: the last of them has the votes."""
+    timing = Timing()
+    patience_ms = timing.fetch_ms + timing.long_poll_ms + timing.election_ms
+    took = [RaftWorld(seed, size, timing=timing).freeze_leader(10 * patience_ms) for seed in range(40)]
+
+    assert max(took) <= patience_ms, took
 
 
 def a_second_vote(patch: pytest.MonkeyPatch) -> None:

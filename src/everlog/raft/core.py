@@ -182,7 +182,7 @@ class RaftCore:
                     voting.become_prospective(replica)
             case Follower():
                 if role.until <= now:
-                    following.give_up(replica)
+                    following.give_up(replica, role)
                 elif role.fetching is None and role.fetch_at is not None and role.fetch_at <= now:
                     following.fetch(replica, role)
             case Leader():

@@ -67,34 +67,37 @@ def epoch_ended(replica: Replica, ended: EndEpoch) -> None:
         # The first in the list has most of the log and goes first; the others give it a moment.
         me = replica.me.id
         place = ended.successors.index(me) if me in ended.successors else len(replica.voters)
-        _let_go(replica, replica.after(place * replica.timing.retry_ms * 2))
+        _let_go(replica, role, replica.after(place * replica.timing.retry_ms * 2))
 
 
 def gone(replica: Replica, node: int) -> None:
     """A node has closed its connections; if it leads, its process has ended or is about to."""
-    if isinstance(replica.role, Follower) and replica.role.leader == node:
+    role = replica.role
+    if isinstance(role, Follower) and role.leader == node:
         replica.lost = (replica.epoch, node)
         # Not all at once, or all would ask each other at the same moment and nobody would win: each gives
         # those before it a moment, in an order that begins behind the one that went.
         before = [
             one for one in replica.others if one != node and _turn(one, node) < _turn(replica.me.id, node)
         ]
-        _let_go(replica, replica.after(len(before) * replica.timing.retry_ms * 2))
+        _let_go(replica, role, replica.after(len(before) * replica.timing.retry_ms * 2))
 
 
 def _turn(node: int, gone: int) -> tuple[bool, int]:
     return node < gone, node
 
 
-def give_up(replica: Replica) -> None:
+def give_up(replica: Replica, role: Follower) -> None:
     """The leader was not heard from in time."""
-    _let_go(replica, replica.now)
+    _let_go(replica, role, replica.now)
 
 
-def _let_go(replica: Replica, campaign_at: Instant) -> None:
-    role = replica.role = replica.unattached()
+def _let_go(replica: Replica, role: Follower, campaign_at: Instant) -> None:
+    """Follow no more; who may stand for election is not brought back by others who have yet to notice."""
+    unattached = replica.role = replica.unattached()
     if replica.may_stand:
-        role.campaign_at = campaign_at
+        replica.lost = (replica.epoch, role.leader)
+        unattached.campaign_at = campaign_at
 
 
 def fetch(replica: Replica, role: Follower) -> None:

@@ -105,7 +105,7 @@ def ask_again(replica: Replica, role: Prospective | Candidate) -> None:
 
 def voted(replica: Replica, node: int, vote: Vote, reply: VoteReply) -> None:
     """Count a vote."""
-    observe(replica, reply.epoch, reply.leader)
+    observe(replica, reply.epoch, reply.leader, by_itself=reply.leader == node)
     role = replica.role
     if vote.epoch != replica.epoch or not _is_about(vote, role):
         return  # About an election that is over.

@@ -192,6 +192,28 @@ def test_one_who_has_yet_to_notice_does_not_bring_back_a_leader_that_is_gone() -
     assert not isinstance(core.role, Follower)
 
 
+def test_whoever_gave_its_leader_up_counts_the_votes_of_those_who_still_name_it() -> None:
+    core = a_follower()
+    given_up = core.deadline()
+    _, asked = requests(core.step(Ticked(), given_up), Vote)[0]
+
+    core.step(Answered(3, asked, VoteReply(4, 2, granted=True)), given_up)
+
+    assert isinstance(core.role, Candidate)
+
+
+def test_whoever_gave_its_leader_up_follows_it_again_when_it_says_so_itself() -> None:
+    core = a_follower()
+    given_up = core.deadline()
+    asked = dict(requests(core.step(Ticked(), given_up), Vote))
+
+    core.step(Answered(3, asked[3], VoteReply(4, 2, granted=False)), given_up)
+    assert core.leader is None
+    core.step(Answered(2, asked[2], VoteReply(4, 2, granted=False)), given_up)
+
+    assert core.leader == 2
+
+
 def test_what_an_earlier_leader_left_is_committed_along_with_an_entry_of_ours_only() -> None:
     # Two nodes have the entry of epoch 2, which is no majority of what could elect node 3 with an entry of
     # epoch 3: it would cut ours off. Our own announcement on both makes that impossible (Raft, figure 8).

@@ -125,7 +125,7 @@ class TopicCalls(AdminDesk):
 
         async def once(_limit: float) -> dict[str, TopicDescription]:
             request = describe_topics_request(wanted, authorized_operations=False)
-            answer = await self._link.call(request, MetadataResponse)
+            answer = await self._link.ask(request, MetadataResponse)
             alive = {broker.node_id for broker in answer.brokers}
             return usable(read_described(answer), wanted, alive)
 

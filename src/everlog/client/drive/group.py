@@ -272,7 +272,7 @@ class GroupSession:
         wanted += [MetadataRequestTopic(name=None, topic_id=topic_id) for topic_id in step.topic_ids]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         try:
-            view = ClusterView().with_answer(await self._link.call(request, MetadataResponse))
+            view = ClusterView().with_answer(await self._link.ask(request, MetadataResponse))
         except EverlogError as error:
             if not error.retriable:
                 raise

@@ -15,7 +15,7 @@ from everlog.client.core.errors import AuthenticationFailed, Closed, TimedOut, U
 from everlog.client.core.metadata import Broker, ClusterView, Topic, metadata_request, topic_problem
 from everlog.client.core.retry import Backoff
 from everlog.client.core.settings import ConnectionSettings
-from everlog.client.drive.connection import Connection
+from everlog.client.drive.connection import SILENT_S, Connection
 from everlog.client.drive.opening import Opening
 from everlog.client.drive.pool import Lane, Peer, Pool
 from everlog.model.errors import ErrorCode, EverlogError, Refused
@@ -93,6 +93,19 @@ class ClusterLink:
             connection = await self._within(limit, self.any_broker(), "any broker")
         return await connection.call(request, answer_type, limit)
 
+    async def ask(self, request: Message, answer_type: type[Answer], timeout: float | None = None) -> Answer:
+        """Ask any broker what changes nothing; while it says nothing others too, each with more time."""
+        loop = asyncio.get_running_loop()
+        limit = self.timeout if timeout is None else timeout
+        deadline = loop.time() + limit
+        patience = 2 * SILENT_S
+        while (left := deadline - loop.time()) > patience:
+            try:
+                return await self.call(request, answer_type, patience)
+            except TimedOut:
+                patience *= 2
+        return await self.call(request, answer_type, max(0.001, left))
+
     async def call_node(
         self,
         node_id: int,
@@ -144,7 +157,7 @@ class ClusterLink:
         backoff = self.backoff()
         while True:
             try:
-                answer = await self.call(find_coordinator_request(kind, key), FindCoordinatorResponse)
+                answer = await self.ask(find_coordinator_request(kind, key), FindCoordinatorResponse)
                 found = read_coordinator(answer, kind, key)
             except EverlogError as error:
                 passing = error.code in PASSING if isinstance(error, Refused) else error.retriable
@@ -163,10 +176,10 @@ class ClusterLink:
     async def refresh(
         self, topics: Iterable[str] | None, *, auto_create: bool = False, timeout: float | None = None
     ) -> ClusterView:
-        """Ask for some topics, or with None for all, and return the new view; one try, at any broker."""
+        """Ask for some topics, or with None for all, of any broker that answers; returns the new view."""
         names = None if topics is None else list(topics)
         request = metadata_request(names, auto_create=auto_create)
-        answer = await self.call(request, MetadataResponse, timeout)
+        answer = await self.ask(request, MetadataResponse, timeout)
         if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._start_over()
             raise Unreachable("a broker asks us to begin again with the bootstrap servers (KIP-1102)")

@@ -15,7 +15,7 @@ async def new_identity(link: ClusterLink) -> ProducerIdentity:
     backoff = link.backoff()
     while True:
         try:
-            answer = await link.call(request, InitProducerIdResponse)
+            answer = await link.ask(request, InitProducerIdResponse)
             if error_code(answer.error_code) is ErrorCode.NONE:
                 return ProducerIdentity(answer.producer_id, answer.producer_epoch)
             raise refusal(answer.error_code, None, "a producer id for idempotence")

@@ -32,7 +32,6 @@ from everlog.client.core.producer.send_plan import (
 )
 from everlog.client.core.producer.settings import ACKS_NONE, ProducerSettings
 from everlog.client.core.retry import Backoff
-from everlog.client.drive.connection import SILENT_S
 from everlog.client.drive.link import ClusterLink
 from everlog.client.drive.produce_lane import ProduceLane
 from everlog.client.drive.producer_id import new_identity
@@ -60,7 +59,6 @@ class Sender:
         self._silence = Silence(link, settings, self._settlement)
         self._refresh_backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
         self._refresh_at = 0.0
-        self._refresh_patience_s = 2 * SILENT_S
         self._is_refreshing = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -375,16 +373,12 @@ class Sender:
 
     async def _ask_metadata(self, topics: Sequence[str]) -> None:
         try:
-            # Whoever is asked may be the one that says nothing; the next try has another one, and more time.
-            await self._link.refresh(topics, timeout=min(self._refresh_patience_s, self._link.timeout))
-            self._refresh_patience_s = 2 * SILENT_S
+            await self._link.refresh(topics)
             led = all(self._link.view.leader_of(place) is not None for place in self._waiting_places())
             if led:
                 self._refresh_backoff.reset()
         except EverlogError as error:
             _log.debug("metadata could not be had: %s", error)
-            if isinstance(error, TimedOut):
-                self._refresh_patience_s *= 2
             self._settlement.stale.update(topics)
         finally:
             self._is_refreshing = False

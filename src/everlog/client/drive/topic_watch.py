@@ -62,7 +62,7 @@ class TopicWatch:
         """The topics of the group now, or where a pattern chooses them all topics."""
         names = None if self._pattern is not None else sorted(self._member.group_topics)
         create = self._settings.allow_auto_create_topics and names is not None
-        answer = await self._link.call(metadata_request(names, auto_create=create), MetadataResponse)
+        answer = await self._link.ask(metadata_request(names, auto_create=create), MetadataResponse)
         return ClusterView().with_answer(answer)
 
     async def _run(self) -> None:
