@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark import cloudpickle
 from tests.apache_kafka import Unavailable
 from tests.spark_kafka import connector_jars
 
 import everlog
+from bench.spark import ready
 from bench.spark.cost import JobCost
 from bench.spark.jobs import Job
 from everlog.spark.session import session
@@ -46,7 +48,12 @@ class Place:
             **jars,
             **settings,
         }
+        self._filled: dict[str, tuple[int, int]] = {}
+        """Rows and the size of a value, by topic."""
         self.spark: Any = self._session(low_latency=False)
+        # The workers of Spark do not know of this package.
+        cloudpickle.register_pickle_by_value(ready)
+        self.spark.dataSource.register(ready.ReadySource)
         context: Any = self.spark.sparkContext
         self._jvm: int = context._gateway.proc.pid
         self._cost = JobCost(self._jvm)
@@ -91,6 +98,7 @@ class Place:
 
     def fill(self, topic: str, count: int, size: int) -> None:
         """Put values into a topic, and the same rows beside it as Parquet."""
+        self._filled[topic] = count, size
         self.write(Job("", "write", "everlog", "at_least_once"), topic, count, size)
         rows = self.frame(Job("", "read", "everlog"), topic)
         # As in the topic: uncompressed.
@@ -101,7 +109,10 @@ class Place:
         shutil.rmtree(self._parquet(topic), ignore_errors=True)
 
     def frame(self, job: Job, topic: str) -> Any:
-        """All of a topic that was filled, in the way of a job."""
+        """All of a topic that was filled, in the way of a job; of one that is not read, rows like its."""
+        if job.format == ready.FORMAT:
+            rows, size = self._filled[topic]
+            return self.spark.read.format(job.format).options(rows=rows, size=size).load()
         if job.format == "parquet":
             return self.spark.read.parquet(str(self._parquet(topic)))
         reader = self.spark.read.format(job.format).option("subscribe", topic)

@@ -75,10 +75,10 @@ def _ratios(results: Results) -> list[str]:
         words = f"{goal.job} / {goal.against}"
         span = f"{ratio.least:.2f} .. {ratio.most:.2f}"
         verdict = "ok" if ratio.median >= goal.floor else "BELOW THE FLOOR"
-        lines.append(
-            f"{_size(size):8}{words:76}{ratio.median:>7.2f}x{span:>16}{goal.floor:>7g}x"
-            f"{thrift.median:>8.2f}x {verdict}"
-        )
+        against_floor = f"{goal.floor:>7g}x{thrift.median:>8.2f}x {verdict}"
+        if not goal.floor:
+            against_floor = f"{'':8}{thrift.median:>8.2f}x"
+        lines.append(f"{_size(size):8}{words:76}{ratio.median:>7.2f}x{span:>16}{against_floor}")
     return [*lines, "", "CPU: how many times the CPU seconds of the first job the second takes.", ""]
 
 
