@@ -51,8 +51,9 @@ class Place:
         self._filled: dict[str, tuple[int, int]] = {}
         """Rows and the size of a value, by topic."""
         self.spark: Any = self._session(low_latency=False)
+        pickling: Any = cloudpickle
         # The workers of Spark do not know of this package.
-        cloudpickle.register_pickle_by_value(ready)
+        pickling.register_pickle_by_value(ready)
         self.spark.dataSource.register(ready.ReadySource)
         context: Any = self.spark.sparkContext
         self._jvm: int = context._gateway.proc.pid

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from everlog.spark.source.reading import BATCH_BYTES
 from everlog.spark.source.record_schema import NEVER_NULL, TYPES
+from everlog.values.arrow import pa
 
 FORMAT = "ready"
 TASKS = 4
@@ -53,8 +54,6 @@ class _ReadyReader(DataSourceReader):
 
 
 def _batch(rows: int, size: int, partition: int) -> Any:
-    import pyarrow as pa
-
     utc = pa.timestamp("us", tz="UTC")
     columns = {
         "key": pa.nulls(rows, pa.binary()),

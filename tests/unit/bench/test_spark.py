@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.machine import this_machine
 from bench.spark import report
 from bench.spark.cost import JobCost
-from bench.spark.jobs import JVM, OURS, PARQUET
+from bench.spark.jobs import JVM, OURS, PARQUET, READY
 from bench.spark.samples import Latency, Rate, Results
 
 READ, READ_JVM, READ_PARQUET = f"read, {OURS}", f"read, {JVM}", f"read, {PARQUET}"
@@ -55,6 +55,14 @@ def test_what_is_missed_is_said_in_words() -> None:
     ]
     assert "BELOW THE FLOOR" in report.text_tables(results)
     assert "PROVISIONAL" not in report.text_tables(results)
+
+
+def test_what_only_tells_how_much_can_be_reached_has_no_floor_to_miss() -> None:
+    results = a_run(a_rate(f"read, {READY}", 0, 100.0), a_rate(READ_PARQUET, 0, 200.0))
+
+    assert report.missed(results) == []
+    assert "0.50x" in report.text_tables(results)
+    assert "FLOOR" not in report.text_tables(results)
 
 
 def test_samples_beside_a_busy_neighbour_are_told() -> None:
