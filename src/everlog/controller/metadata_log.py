@@ -71,6 +71,7 @@ class MetadataLog:
 
         self._voter_sets: list[tuple[Offset, VoterSet]] = []
         """The sets of voters in the log and in the snapshot before it, and behind which entry each is."""
+        self._log.forget_empty_epochs()
         self._find_snapshots()
         self._find_voters()
 
@@ -192,6 +193,9 @@ class MetadataLog:
                 f"{self._log.partition} ends at {self._log.end_offset}, expected {end}, which was committed"
             )
         self._log.truncate_to(end)
+        # The file of epochs may have one whose entries never reached the disk: it would keep out those of an
+        # older epoch, which is what the next leader may have.
+        self._log.forget_empty_epochs()
         self._forget_voters(end)
 
     @property

@@ -9,10 +9,11 @@ import pytest
 
 from everlog.controller.metadata_log import MetadataLog, quorum_timing, static_voters
 from everlog.model.errors import ErrorCode, StorageError
-from everlog.model.ids import NO_UUID, Instant, Offset, Uuid
+from everlog.model.ids import NO_UUID, Instant, LeaderEpoch, Offset, Uuid
 from everlog.peers.address import Address
 from everlog.raft.member import RETRY_MS, MemberWorld, QuorumMember
 from everlog.raft.messages import Answer, Fetch, FetchReply, ReplicaKey, Request, Vote, VoteReply
+from everlog.raft.replica import LeaderChange
 from everlog.raft.snapshots import SnapshotFiles
 from everlog.raft.store import QuorumState, QuorumStore
 from everlog.raft.voters import VoterSet
@@ -255,6 +256,21 @@ def test_the_time_to_try_again_is_not_lost_when_the_alarm_rings_for_others() -> 
     member.tick(Instant(machine.clock.now() + 1))
 
     assert alarm.deadline == machine.clock.now() + RETRY_MS
+
+
+def test_an_epoch_whose_entries_never_reached_the_disk_keeps_no_leader_s_out() -> None:
+    """The file of epochs is written before the log is synced: a crash between the two leaves it ahead."""
+    ahead, led = Machine(), Machine()
+    opened = ahead.open_log()
+    opened.begin_epoch(LeaderEpoch(2))
+    log = MetadataLog(opened, ahead.open_log, ahead.aside, ahead.clock)
+    leaders = MetadataLog(led.open_log(), led.open_log, led.aside, led.clock)
+    leaders.append_leader_change(1, LeaderChange(2, (1, 2), (2,)))
+
+    assert log.epoch_end(2) == (-1, 0)
+    log.append_fetched(leaders.read(Offset(0), 1_000))
+
+    assert (log.end_offset, log.last_epoch) == (1, 1)
 
 
 def test_a_first_sync_that_fails_costs_nothing_of_what_an_earlier_run_promised() -> None:
