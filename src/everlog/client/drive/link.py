@@ -94,7 +94,7 @@ class ClusterLink:
         return await connection.call(request, answer_type, limit)
 
     async def ask(self, request: Message, answer_type: type[Answer], timeout: float | None = None) -> Answer:
-        """Ask any broker what changes nothing; while it says nothing others too, each with more time."""
+        """Ask any broker what may be asked twice; while it says nothing others too, each with more time."""
         loop = asyncio.get_running_loop()
         limit = self.timeout if timeout is None else timeout
         deadline = loop.time() + limit
