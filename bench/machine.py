@@ -14,8 +14,6 @@ from pathlib import Path
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _CPUCLOCK_SCHED = 2
 _BUSY_FIELDS = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
-_TOUCH_BYTES = 8 << 20
-_LEFT_BYTES = 2 << 30
 QUIET_CORES = 0.25
 """What others may use of the machine for a sample to count as taken in quiet."""
 
@@ -81,54 +79,6 @@ def wait_quiet(pids: list[int], limit_cores: float, timeout_s: float) -> float:
         cores = foreign.cores(0.0)
         if cores < limit_cores or time.monotonic() > deadline:
             return cores
-
-
-def touch_page_cache(directory: Path, size: int) -> None:
-    """Write and unlink `size` bytes, so that the pages a broker is about to fill are backed by memory.
-
-    A hypervisor takes free pages back after some seconds, and the first touch of each then costs more than
-    all the rest of an append.
-    """
-    path = directory / "touch"
-    block = bytes(_TOUCH_BYTES)
-    with path.open("wb", buffering=0) as file:
-        for _ in range(-(-size // _TOUCH_BYTES)):
-            file.write(block)
-    path.unlink()
-
-
-class FullPageCache:
-    """Keeps memory that nobody uses full of cached pages, as it is on any machine that has run for a day.
-
-    Free pages are what a hypervisor takes back; those that hold a cached file it leaves alone, and the kernel
-    gives them to whoever writes. The file has no blocks on disk, and it is gone at the end.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / "cached"
-        size = max(0, _memory_bytes("MemAvailable") - _LEFT_BYTES)
-        with self._path.open("wb") as file:
-            file.truncate(size)
-
-    def top_up(self) -> None:
-        """Read the file again if others have freed much since."""
-        if _memory_bytes("MemFree") < _LEFT_BYTES:
-            return
-        block = bytearray(_TOUCH_BYTES)
-        with self._path.open("rb", buffering=0) as file:
-            while file.readinto(block) and _memory_bytes("MemFree") > _LEFT_BYTES // 2:
-                pass
-
-    def close(self) -> None:
-        """Give the memory back."""
-        self._path.unlink()
-
-
-def _memory_bytes(field: str) -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,14 @@
 
 import socket
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.brokers import Broker, Kind
 from bench.loader.jobs import ConsumeJob, ProduceJob
-from bench.machine import QUIET_CORES, ForeignCpu, FullPageCache, wait_quiet
+from bench.machine import QUIET_CORES, ForeignCpu, wait_quiet
+from bench.memory import BackedMemory
 from bench.samples import Results, Sample
 from bench.scenarios.scenario import Scenario
 from bench.stage import Plan, Stage
@@ -32,15 +33,13 @@ def run(course: Course, results: Results) -> None:
     """Take every sample of a course, interleaved: A, B, A, B. Samples and failures are added to `results`."""
     for scenario in course.scenarios:
         if scenario.fresh:
-            _repeat(course, scenario, results, {}, None)
+            _repeat(course, scenario, results, {})
     shared = tuple(scenario for scenario in course.scenarios if not scenario.fresh)
     if not shared:
         return
     with ExitStack() as stack:
-        _say("filling the page cache")
-        cache = FullPageCache(course.directory)
-        stack.callback(cache.close)
-        cache.top_up()
+        _say("touching memory")
+        stack.enter_context(closing(BackedMemory()))
         warm: dict[str, Broker] = {}
         for kind in course.kinds:
             broker = warm[kind.name] = stack.enter_context(_launch(course, kind))
@@ -49,20 +48,12 @@ def run(course: Course, results: Results) -> None:
             with Stage(broker, course.plan, course.directory) as stage:
                 _warm_up(stage)
         for scenario in shared:
-            _repeat(course, scenario, results, warm, cache)
+            _repeat(course, scenario, results, warm)
 
 
-def _repeat(
-    course: Course,
-    scenario: Scenario,
-    results: Results,
-    warm: dict[str, Broker],
-    cache: FullPageCache | None,
-) -> None:
+def _repeat(course: Course, scenario: Scenario, results: Results, warm: dict[str, Broker]) -> None:
     for repeat in range(course.repeats):
         for kind in course.kinds:
-            if cache is not None:
-                cache.top_up()
             try:
                 sample = _sample(course, scenario, kind, warm)
             except _FAILURES as failure:

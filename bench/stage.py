@@ -10,7 +10,7 @@ from bench.brokers import Broker
 from bench.loader.admin import Link, Topic, create_topic, delete_topic
 from bench.loader.child import Loader
 from bench.loader.jobs import Job, Outcome
-from bench.machine import touch_page_cache
+from bench.memory import touch_page_cache
 
 _numbers = itertools.count(1)
 

@@ -23,13 +23,8 @@ from bench.clients import child, report
 from bench.clients.jobs import WORKS, Job, Program, Work
 from bench.clients.readers import READERS
 from bench.clients.samples import Results, Sample
-from bench.machine import (
-    QUIET_CORES,
-    ForeignCpu,
-    FullPageCache,
-    this_machine,
-    wait_quiet,
-)
+from bench.machine import QUIET_CORES, ForeignCpu, this_machine, wait_quiet
+from bench.memory import BackedMemory
 from bench.runner import free_port_pair
 
 _PARTITIONS = 4
@@ -129,10 +124,9 @@ class Course:
     def run(self, broker: Broker, results: Results) -> None:
         """Take all samples on one broker, the programs in turn."""
         admin: Any = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}"})
-        _say("filling the page cache")
-        with tempfile.TemporaryDirectory() as place, closing(FullPageCache(Path(place))) as cache:
-            self._cache, self._place = cache, Path(place)
-            cache.top_up()
+        _say("touching memory")
+        with tempfile.TemporaryDirectory() as place, closing(BackedMemory()):
+            self._place = Path(place)
             self._warm_up(broker, admin)
             self._take(broker, admin, results)
 
@@ -166,7 +160,6 @@ class Course:
                 with _topic(admin) as topic:
                     job = self._job(broker, program, topic, size)
                     written = int(job.count * (size + _RECORD_OVERHEAD) * 1.25)
-                    self._cache.top_up()
                     self._sample(
                         broker,
                         work,

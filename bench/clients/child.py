@@ -9,7 +9,7 @@ from bench.clients.jobs import Job, Outcome
 from bench.clients.readers import READERS
 from bench.clients.senders import SENDERS
 from bench.clients.watch import Stopwatch
-from bench.machine import touch_page_cache
+from bench.memory import touch_page_cache
 
 _ROOT = Path(__file__).resolve().parents[2]
 _LIMIT_S = 300.0

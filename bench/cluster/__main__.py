@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,8 @@ from bench.cluster.failover import failover
 from bench.cluster.loads import Load
 from bench.cluster.metrics import PACES, SHAPES
 from bench.cluster.trios import Trio
-from bench.machine import QUIET_CORES, ForeignCpu, FullPageCache, this_machine, wait_quiet
+from bench.machine import QUIET_CORES, ForeignCpu, this_machine, wait_quiet
+from bench.memory import BackedMemory
 from bench.samples import Results, Sample, Values
 from bench.stage import FULL, QUICK, Plan
 from everlog.model.errors import EverlogError
@@ -140,10 +141,8 @@ class _Course:
     def run(self, kinds: tuple[Kind, ...], groups: tuple[str, ...], kills: dict[str, int]) -> None:
         rows = self._rows(groups)
         with ExitStack() as stack:
-            _say("filling the page cache")
-            cache = FullPageCache(self._directory)
-            stack.callback(cache.close)
-            cache.top_up()
+            _say("touching memory")
+            stack.enter_context(closing(BackedMemory()))
             trios: list[Trio] = []
             for kind in kinds:
                 _say(f"starting three brokers of {kind.title}")
@@ -154,7 +153,6 @@ class _Course:
             for name, take in rows:
                 for repeat in range(self._repeats):
                     for trio in trios:
-                        cache.top_up()
                         self._sample(f"{name} {repeat + 1}/{self._repeats}", name, trio, trios, take)
             for group in ("failover", "failover.controller"):
                 for trio in trios if group in groups else ():

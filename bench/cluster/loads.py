@@ -11,7 +11,7 @@ from bench.cluster.metrics import PACES, QUANTILES
 from bench.cluster.trios import Trio
 from bench.loader.child import Loader
 from bench.loader.jobs import EndToEndJob, Job, Outcome, ProduceJob
-from bench.machine import touch_page_cache
+from bench.memory import touch_page_cache
 from bench.samples import Values
 from bench.stage import Plan
 from everlog import Admin
