@@ -19,6 +19,9 @@ from bench.machine import process_cpu_s, process_tree, status_mb
 _ROOT = Path(__file__).resolve().parent.parent
 _START_LIMIT_S = 60.0
 _STOP_LIMIT_S = 30.0
+ALIKE = {"log.segment.delete.delay.ms": "1000"}
+"""The one setting that is not its default, on both: files of deleted topics go after a second rather than a
+minute, as their dirty pages would be written to disk, and paid for, during the measurements that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +105,10 @@ def compile_everlog() -> None:
 def _launch_everlog(port: int, directory: Path, output: Path) -> "subprocess.Popen[bytes]":
     program = Path(sys.executable).with_name("everlog")
     command = [str(program)] if program.exists() else [sys.executable, "-m", "everlog.cli"]
+    overrides = [word for key, value in ALIKE.items() for word in ("--override", f"{key}={value}")]
     with output.open("wb") as log:
         return subprocess.Popen(
-            [*command, "up", "--dir", str(directory), "--port", str(port)],
+            [*command, "up", "--dir", str(directory), "--port", str(port), *overrides],
             env=os.environ | {"PYTHONPATH": str(_ROOT / "src")},
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -112,7 +116,7 @@ def _launch_everlog(port: int, directory: Path, output: Path) -> "subprocess.Pop
 
 
 def _launch_kafka(port: int, directory: Path, output: Path) -> "subprocess.Popen[bytes]":
-    return apache_kafka.start_broker(port, directory, output=output)
+    return apache_kafka.start_broker(port, directory, ALIKE, output)
 
 
 def _everlog_version() -> str:

@@ -37,7 +37,6 @@ _RECORD_OVERHEAD = 20
 
 _WARM_UP_RECORDS = 200_000
 _TOPIC_LIMIT_S = 60.0
-_CONFIGS = {"file.delete.delay.ms": "0"}
 _numbers = itertools.count(1)
 
 
@@ -226,7 +225,7 @@ class Course:
 def _topic(admin: Any) -> Generator[str]:
     name = f"clients-{next(_numbers)}"
     deadline = time.monotonic() + _TOPIC_LIMIT_S
-    for made in admin.create_topics([NewTopic(name, _PARTITIONS, 1, config=_CONFIGS)]).values():
+    for made in admin.create_topics([NewTopic(name, _PARTITIONS, 1)]).values():
         made.result(_TOPIC_LIMIT_S)
     while len(_led(admin, name)) < _PARTITIONS:
         if time.monotonic() > deadline:

@@ -103,7 +103,7 @@ class Load:
                 name,
                 partitions,
                 replication_factor=_COPIES,
-                configs={"min.insync.replicas": "2", "file.delete.delay.ms": "0"},
+                configs={"min.insync.replicas": "2"},
             )
             try:
                 self.trio.wait_in_sync(name)

@@ -10,7 +10,7 @@ from typing import Protocol
 from tests import apache_kafka
 from tests.apache_cluster import SETTINGS, ApacheCluster
 
-from bench.brokers import EVERLOG, KAFKA, Kind
+from bench.brokers import ALIKE, EVERLOG, KAFKA, Kind
 from bench.machine import process_cpu_s, status_mb
 from everlog import Admin, Cluster
 from everlog.embedded.brokers import ProcessBroker
@@ -20,6 +20,7 @@ PATIENCE_S = 120.0
 
 # On both: leads stay where they are put, and whoever is killed comes back to a group at once.
 _ALIKE = {
+    **ALIKE,
     "auto.leader.rebalance.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "default.replication.factor": "3",

@@ -9,10 +9,6 @@ from bench.loader.batches import batch_of
 from bench.loader.connecting import connect
 
 _TOPIC_ALREADY_EXISTS = 36
-# Files of deleted topics go at once rather than after a minute: their dirty pages would be written back to
-# disk, and paid for, during the measurements that follow. Nothing on the path of a produce or fetch reads
-# this setting.
-_CONFIGS = {"file.delete.delay.ms": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +55,7 @@ class Link:
 def create_topic(link: Link, name: str, partitions: int, timeout_s: float = 30.0) -> Topic:
     """Create a topic and return once every partition of it has acknowledged a record."""
     deadline = time.monotonic() + timeout_s
-    frame = frames.create_topic_frame(name, partitions, _CONFIGS)
+    frame = frames.create_topic_frame(name, partitions)
     topic_id, error = frames.created_topic(link.ask(frame))
     while error and error != _TOPIC_ALREADY_EXISTS:
         if time.monotonic() > deadline:

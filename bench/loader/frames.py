@@ -119,19 +119,15 @@ def fetched_range(answer: memoryview) -> tuple[int, int]:
     return at, at + max(0, length - 1)
 
 
-def create_topic_frame(topic: str, partitions: int, configs: dict[str, str]) -> bytes:
+def create_topic_frame(topic: str, partitions: int) -> bytes:
     """A CreateTopics request for one topic of one replica."""
-    settings = b"".join(
-        _compact(key.encode()) + _compact(value.encode()) + _NO_TAGS for key, value in configs.items()
-    )
     body = [
         _ONE,
         _compact(topic.encode()),
         _INT32.pack(partitions),
         _INT16.pack(1),
         b"\x01",  # no manual assignment
-        _uvarint(len(configs) + 1),
-        settings,
+        b"\x01",  # no configs
         _NO_TAGS,
         _INT32.pack(30_000),
         b"\x00",  # not only validated

@@ -20,7 +20,6 @@ from bench.spark.jobs import Job
 from everlog.spark.session import session
 
 PARTITIONS = 4
-_TOPIC_CONFIGS = {"file.delete.delay.ms": "0"}
 _numbers = itertools.count(1)
 _FIRST_BATCH_LIMIT_S = 180.0
 _MEMORY = Path("/dev/shm")
@@ -86,7 +85,7 @@ class Place:
         """A topic that is gone afterwards."""
         name = f"spark-{next(_numbers)}"
         with everlog.Admin(self.bootstrap) as admin:
-            admin.create_topics([everlog.NewTopic(name, partitions, configs=_TOPIC_CONFIGS)])
+            admin.create_topics([everlog.NewTopic(name, partitions)])
             try:
                 yield name
             finally:

@@ -141,14 +141,12 @@ def a_fetch_answer(records: memoryview, error_code: int) -> bytes:
 
 
 def test_topics_are_created_and_deleted_by_frames_that_mean_it() -> None:
-    created = decoded(frames.create_topic_frame("orders", 12, {"file.delete.delay.ms": "0"}))
+    created = decoded(frames.create_topic_frame("orders", 12))
     deleted = decoded(frames.delete_topic_frame("orders"))
 
     assert isinstance(created, CreateTopicsRequest)
     assert [(topic.name, topic.num_partitions) for topic in created.topics] == [("orders", 12)]
-    assert [(config.name, config.value) for config in created.topics[0].configs] == [
-        ("file.delete.delay.ms", "0")
-    ]
+    assert created.topics[0].configs == []
     assert isinstance(deleted, DeleteTopicsRequest)
     assert deleted.topic_names == ["orders"]
 
