@@ -19,6 +19,7 @@ from bench.machine import process_cpu_s, process_tree, status_mb
 _ROOT = Path(__file__).resolve().parent.parent
 _START_LIMIT_S = 60.0
 _STOP_LIMIT_S = 30.0
+_DELETION_LIMIT_S = 30.0
 ALIKE = {"log.segment.delete.delay.ms": "1000"}
 """The one setting that is not its default, on both: files of deleted topics go after a second rather than a
 minute, as their dirty pages would be written to disk, and paid for, during the measurements that follow."""
@@ -71,6 +72,14 @@ class Broker:
             except ConnectionError:
                 time.sleep(0.001)
         raise TimeoutError(f"{self.kind.title} does not listen after {_START_LIMIT_S} s; see {self.output}")
+
+    def wait_deleted(self) -> None:
+        """Return when the files of deleted topics are gone, which is work that belongs to no next sample."""
+        deadline = time.monotonic() + _DELETION_LIMIT_S
+        while any(self._directory.glob("*-delete")):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.kind.title} keeps deleted files after {_DELETION_LIMIT_S} s")
+            time.sleep(0.05)
 
     def cpu_s(self) -> float:
         """CPU seconds used since the start, children included."""

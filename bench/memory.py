@@ -9,9 +9,8 @@ from pathlib import Path
 
 _PAGE_BYTES = mmap.PAGESIZE
 _HUGE_BYTES = 2 << 20
-_TOUCH_BYTES = 8 << 20
 _HELD_BYTES = 6 << 30
-"""For the files of both brokers and what is touched before a sample; most samples write one GiB."""
+"""For the files of both brokers; most samples write one GiB."""
 
 
 class BackedMemory:
@@ -41,16 +40,6 @@ class BackedMemory:
     def close(self) -> None:
         """Give the memory back."""
         self._held.close()
-
-
-def touch_page_cache(directory: Path, size: int) -> None:
-    """Write and unlink `size` bytes, so that the pages a broker is about to fill were in use just before."""
-    path = directory / "touch"
-    block = bytes(_TOUCH_BYTES)
-    with path.open("wb", buffering=0) as file:
-        for _ in range(-(-size // _TOUCH_BYTES)):
-            file.write(block)
-    path.unlink()
 
 
 def available_bytes() -> int:

@@ -45,7 +45,7 @@ def run(course: Course, results: Results) -> None:
             broker = warm[kind.name] = stack.enter_context(_launch(course, kind))
             broker.wait_listening()
             _say(f"warming {kind.title} up")
-            with Stage(broker, course.plan, course.directory) as stage:
+            with Stage(broker, course.plan) as stage:
                 _warm_up(stage)
         for scenario in shared:
             _repeat(course, scenario, results, warm)
@@ -76,7 +76,7 @@ def _sample(course: Course, scenario: Scenario, kind: Kind, warm: dict[str, Brok
     with ExitStack() as stack:
         # The other broker is idle but alive: what it uses meanwhile counts as foreign.
         broker = stack.enter_context(_launch(course, kind)) if scenario.fresh else warm[kind.name]
-        stage = stack.enter_context(Stage(broker, course.plan, course.directory))
+        stage = stack.enter_context(Stage(broker, course.plan))
         foreign = ForeignCpu([] if scenario.fresh else broker.pids)
         used = broker.cpu_s() if scenario.fresh else 0.0
         values = scenario.sample(stage)

@@ -4,13 +4,11 @@ import itertools
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from bench.brokers import Broker
 from bench.loader.admin import Link, Topic, create_topic, delete_topic
 from bench.loader.child import Loader
 from bench.loader.jobs import Job, Outcome
-from bench.memory import touch_page_cache
 
 _numbers = itertools.count(1)
 
@@ -85,11 +83,10 @@ class Measured:
 class Stage:
     """One broker, set for one sample; a context manager that closes what it opened."""
 
-    def __init__(self, broker: Broker, plan: Plan, directory: Path) -> None:
+    def __init__(self, broker: Broker, plan: Plan) -> None:
         self.broker = broker
         self.plan = plan
         self.loader_cpu_s = 0.0  # What all loaders so far have used.
-        self._directory = directory
         self._link: Link | None = None
 
     @property
@@ -101,25 +98,21 @@ class Stage:
 
     @contextmanager
     def topic(self, partitions: int = 1) -> Generator[Topic]:
-        """A new topic that takes records, deleted at the end."""
+        """A new topic that takes records, deleted at the end, its files included."""
         topic = create_topic(self.link, f"bench-{next(_numbers)}", partitions)
         try:
             yield topic
         finally:
             delete_topic(self.link, topic.name)
+            self.broker.wait_deleted()
 
-    def measure(self, *jobs: Job, touch_bytes: int = 0) -> Measured:
-        """Run jobs side by side, each in its own process, from the moment that all are ready.
-
-        `touch_bytes` of page cache are touched just before, for jobs that write as much.
-        """
+    def measure(self, *jobs: Job) -> Measured:
+        """Run jobs side by side, each in its own process, from the moment that all are ready."""
         cpu = 1 if self.plan.split_cpus else None
         with ExitStack() as stack:
             loaders = [stack.enter_context(Loader(job, cpu)) for job in jobs]
             for loader in loaders:
                 loader.wait_ready()
-            if touch_bytes:
-                touch_page_cache(self._directory, touch_bytes)
             before = self.broker.cpu_s()
             for loader in loaders:
                 loader.go()

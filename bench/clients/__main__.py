@@ -33,7 +33,6 @@ _FULL, _QUICK = 400_000_000, 100_000_000
 _READ_SHARE = 3.0
 """Reading is quicker, and more of it is needed: librdkafka has 64 MB at hand when the first record comes."""
 _LEAST_RECORDS = 2_000
-_RECORD_OVERHEAD = 20
 
 _WARM_UP_RECORDS = 200_000
 _TOPIC_LIMIT_S = 60.0
@@ -124,8 +123,7 @@ class Course:
         """Take all samples on one broker, the programs in turn."""
         admin: Any = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}"})
         _say("touching memory")
-        with tempfile.TemporaryDirectory() as place, closing(BackedMemory()):
-            self._place = Path(place)
+        with closing(BackedMemory()):
             self._warm_up(broker, admin)
             self._take(broker, admin, results)
 
@@ -158,14 +156,8 @@ class Course:
             for program in programs:
                 with _topic(admin) as topic:
                     job = self._job(broker, program, topic, size)
-                    written = int(job.count * (size + _RECORD_OVERHEAD) * 1.25)
-                    self._sample(
-                        broker,
-                        work,
-                        replace(job, touch_bytes=written, place=str(self._place)),
-                        repeat,
-                        results,
-                    )
+                    self._sample(broker, work, job, repeat, results)
+                broker.wait_deleted()
 
     def _read(
         self, broker: Broker, admin: Any, work: Work, programs: list[Program], size: int, results: Results

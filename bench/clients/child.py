@@ -9,7 +9,6 @@ from bench.clients.jobs import Job, Outcome
 from bench.clients.readers import READERS
 from bench.clients.senders import SENDERS
 from bench.clients.watch import Stopwatch
-from bench.memory import touch_page_cache
 
 _ROOT = Path(__file__).resolve().parents[2]
 _LIMIT_S = 300.0
@@ -33,7 +32,7 @@ def run(job: Job) -> Outcome:
 def main() -> None:
     """Do the job and print the outcome."""
     job = Job(**json.loads(sys.argv[1]))
-    watch = Stopwatch(lambda: touch_page_cache(Path(job.place), job.touch_bytes) if job.touch_bytes else None)
+    watch = Stopwatch()
     if job.program in SENDERS:
         records = SENDERS[job.program](job, watch)
         if records != job.count:

@@ -103,10 +103,6 @@ class Job:
     """Records to send, or to read from the beginning."""
     size: int
     """Bytes of each value."""
-    touch_bytes: int = 0
-    """How much page cache to touch just before it begins, for what the broker is about to write."""
-    place: str = ""
-    """The directory for that."""
 
     def as_dict(self) -> dict[str, Any]:
         """The job for a command line."""

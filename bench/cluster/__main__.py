@@ -149,7 +149,7 @@ class _Course:
                 trios.append(stack.enter_context(Trio(kind, self._directory / kind.name)))
                 if rows:
                     _say(f"warming {kind.title} up")
-                    Load(trios[-1], self._plan, self._directory).warm_up()
+                    Load(trios[-1], self._plan).warm_up()
             for name, take in rows:
                 for repeat in range(self._repeats):
                     for trio in trios:
@@ -173,7 +173,7 @@ class _Course:
         try:
             ours = [pid for one in trios for pid in one.pids]
             before = wait_quiet(ours, QUIET_CORES, self._quiet_timeout_s)
-            load = Load(trio, self._plan, self._directory)
+            load = Load(trio, self._plan)
             foreign = ForeignCpu(trio.pids)
             values = take(load)
             # A broker that is killed takes its clock along: what others used just before must do then.

@@ -4,14 +4,12 @@ import itertools
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from uuid import UUID
 
 from bench.cluster.metrics import PACES, QUANTILES
 from bench.cluster.trios import Trio
 from bench.loader.child import Loader
 from bench.loader.jobs import EndToEndJob, Job, Outcome, ProduceJob
-from bench.memory import touch_page_cache
 from bench.samples import Values
 from bench.stage import Plan
 from everlog import Admin
@@ -36,11 +34,10 @@ class Replicated:
 class Load:
     """One sample's loads on one cluster, and what its loaders have cost so far."""
 
-    def __init__(self, trio: Trio, plan: Plan, directory: Path) -> None:
+    def __init__(self, trio: Trio, plan: Plan) -> None:
         self.trio = trio
         self.loader_cpu_s = 0.0
         self._plan = plan
-        self._directory = directory
 
     def produce(self, partitions: int) -> Values:
         """64 KiB batches as fast as they are acknowledged: four connections, four requests in flight each.
@@ -63,7 +60,7 @@ class Load:
                 )
                 for partition, port in enumerate(topic.ports)
             ]
-            outcomes, spent = self._measure(jobs, self._plan.produce_bytes * _COPIES * 5 // 4)
+            outcomes, spent = self._measure(jobs)
         moved = sum(outcome["bytes"] for outcome in outcomes)
         seconds = max(outcome["seconds"] for outcome in outcomes)
         key = f"cluster.produce.{partitions}p"
@@ -79,7 +76,7 @@ class Load:
                 per_second=pace,
                 seconds=self._plan.latency_s,
             )
-            (found,), _ = self._measure([job], 0)
+            (found,), _ = self._measure([job])
         return {
             f"cluster.latency.{pace}.{what}_{name}": found[f"{what}_{name}"]
             for what in ("ack", "e2e")
@@ -113,14 +110,12 @@ class Load:
             finally:
                 admin.delete_topics([name])
 
-    def _measure(self, jobs: Sequence[Job], touch_bytes: int) -> tuple[tuple[Outcome, ...], float]:
+    def _measure(self, jobs: Sequence[Job]) -> tuple[tuple[Outcome, ...], float]:
         """Run jobs side by side; what they found, and the CPU seconds of all brokers meanwhile."""
         with ExitStack() as stack:
             loaders = [stack.enter_context(Loader(job)) for job in jobs]
             for loader in loaders:
                 loader.wait_ready()
-            if touch_bytes:
-                touch_page_cache(self._directory, touch_bytes)
             before = self.trio.cpu_s()
             for loader in loaders:
                 loader.go()

@@ -34,7 +34,6 @@ def _sample(stage: Stage) -> Values:
                 max_bytes=size,
                 max_s=stage.plan.max_s + 1.0,
             ),
-            touch_bytes=size * 5 // 4,
         )
     consumed = measured.outcomes[1]
     return {

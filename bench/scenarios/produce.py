@@ -33,7 +33,6 @@ def _sample(key: str, batch_bytes: int, partitions: int, connections: int, stage
                 max_bytes=size,
                 max_s=stage.plan.max_s,
             ),
-            touch_bytes=size * 5 // 4,
         )
     return {f"{key}.mb_s": measured.mb_per_s, f"{key}.cpu_gb": measured.cpu_s_per_gb}
 
