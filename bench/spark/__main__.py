@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -17,6 +18,7 @@ import click
 
 from bench.brokers import EVERLOG, Broker
 from bench.machine import QUIET_CORES, machine_cpu_s, process_cpu_s, this_machine, wait_quiet
+from bench.memory import BackedMemory
 from bench.runner import free_port_pair
 from bench.spark import report
 from bench.spark.jobs import JOBS, Job
@@ -71,7 +73,8 @@ def main(
         return
     jobs = [job for job in JOBS if not only or any(text in job.name for text in only)]
     results = _new_results()
-    with tempfile.TemporaryDirectory(prefix="everlog-spark-") as directory:
+    _say("touching memory")
+    with tempfile.TemporaryDirectory(prefix="everlog-spark-") as directory, closing(BackedMemory()):
         folder = Path(directory)
         with Broker(EVERLOG, port := free_port_pair(), folder / f"everlog-{port}") as broker:
             broker.wait_listening()
