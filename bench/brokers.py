@@ -73,12 +73,15 @@ class Broker:
                 time.sleep(0.001)
         raise TimeoutError(f"{self.kind.title} does not listen after {_START_LIMIT_S} s; see {self.output}")
 
-    def wait_deleted(self) -> None:
-        """Return when the files of deleted topics are gone, which is work that belongs to no next sample."""
+    def wait_deleted(self, topic: str) -> None:
+        """Return when the files of a deleted topic are gone, which is work that belongs to no next sample.
+
+        Kafka answers before it has renamed them, so it is any directory of the topic that is looked for.
+        """
         deadline = time.monotonic() + _DELETION_LIMIT_S
-        while any(self._directory.glob("*-delete")):
+        while any(self._directory.glob(f"{topic}-*")):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.kind.title} keeps deleted files after {_DELETION_LIMIT_S} s")
+                raise TimeoutError(f"{self.kind.title} keeps files of {topic} after {_DELETION_LIMIT_S} s")
             time.sleep(0.05)
 
     def cpu_s(self) -> float:

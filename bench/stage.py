@@ -104,7 +104,7 @@ class Stage:
             yield topic
         finally:
             delete_topic(self.link, topic.name)
-            self.broker.wait_deleted()
+            self.broker.wait_deleted(topic.name)
 
     def measure(self, *jobs: Job) -> Measured:
         """Run jobs side by side, each in its own process, from the moment that all are ready."""

@@ -157,7 +157,7 @@ class Course:
                 with _topic(admin) as topic:
                     job = self._job(broker, program, topic, size)
                     self._sample(broker, work, job, repeat, results)
-                broker.wait_deleted()
+                broker.wait_deleted(topic)
 
     def _read(
         self, broker: Broker, admin: Any, work: Work, programs: list[Program], size: int, results: Results
