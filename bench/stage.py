@@ -1,6 +1,7 @@
 """What a scenario is given for one sample: a broker, topics on it, loaders, and what they cost."""
 
 import itertools
+import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from bench.brokers import Broker
 from bench.loader.admin import Link, Topic, create_topic, delete_topic
 from bench.loader.child import Loader
 from bench.loader.jobs import Job, Outcome
+from bench.machine import ForeignCpu
 
 _numbers = itertools.count(1)
 
@@ -87,6 +89,8 @@ class Stage:
         self.broker = broker
         self.plan = plan
         self.loader_cpu_s = 0.0  # What all loaders so far have used.
+        self._measured_s = 0.0
+        self._foreign_cpu_s = 0.0
         self._link: Link | None = None
 
     @property
@@ -113,13 +117,22 @@ class Stage:
             loaders = [stack.enter_context(Loader(job, cpu)) for job in jobs]
             for loader in loaders:
                 loader.wait_ready()
-            before = self.broker.cpu_s()
+            foreign = ForeignCpu(self.broker.pids)
+            before, began = self.broker.cpu_s(), time.perf_counter()
             for loader in loaders:
                 loader.go()
             outcomes = tuple(loader.outcome() for loader in loaders)
-            spent = self.broker.cpu_s() - before
-        self.loader_cpu_s += sum(outcome["loader_cpu_s"] for outcome in outcomes)
+            spent, seconds = self.broker.cpu_s() - before, time.perf_counter() - began
+            used = sum(outcome["loader_cpu_s"] for outcome in outcomes)
+            self._foreign_cpu_s += foreign.cores(used) * seconds
+        self._measured_s += seconds
+        self.loader_cpu_s += used
         return Measured(outcomes, spent)
+
+    @property
+    def foreign_cores(self) -> float:
+        """How many cores others used while we measured; what was between is not in it."""
+        return self._foreign_cpu_s / self._measured_s
 
     def __enter__(self) -> "Stage":
         return self

@@ -23,7 +23,7 @@ from bench.clients import child, report
 from bench.clients.jobs import WORKS, Job, Program, Work
 from bench.clients.readers import READERS
 from bench.clients.samples import Results, Sample
-from bench.machine import QUIET_CORES, ForeignCpu, this_machine, wait_quiet
+from bench.machine import QUIET_CORES, ForeignCpu, in_quiet, this_machine, wait_quiet
 from bench.memory import BackedMemory
 from bench.runner import free_port_pair
 
@@ -181,15 +181,20 @@ class Course:
         return max(_LEAST_RECORDS, int(self._value_bytes * small * share / size))
 
     def _sample(self, broker: Broker, work: Work, job: Job, repeat: int, results: Results) -> None:
-        wait_quiet(broker.pids, QUIET_CORES, self._quiet_timeout_s)
-        foreign = ForeignCpu(broker.pids)
-        broker_began_s, began = broker.cpu_s(), time.perf_counter()
+        def take() -> Sample:
+            return self._taken(broker, work, job, repeat)
+
         try:
-            outcome = child.run(job)
+            results.samples.append(in_quiet(take, lambda sample: sample.foreign_cores))
         except (RuntimeError, OSError, ValueError) as failure:
             results.failures.append(f"{job.program} on {broker.kind.title}: {failure}")
             _say(f"FAILED {results.failures[-1]}")
-            return
+
+    def _taken(self, broker: Broker, work: Work, job: Job, repeat: int) -> Sample:
+        wait_quiet(broker.pids, QUIET_CORES, self._quiet_timeout_s)
+        foreign = ForeignCpu(broker.pids)
+        broker_began_s, began = broker.cpu_s(), time.perf_counter()
+        outcome = child.run(job)
         # The child's start is ours too, and is not in its figures: about a second of one core.
         start_s = max(0.0, time.perf_counter() - began - outcome.seconds)
         cores = foreign.cores(outcome.cpu_s + start_s)
@@ -205,12 +210,12 @@ class Course:
             float(f"{cores:.3g}"),
             float(f"{(broker.cpu_s() - broker_began_s) / outcome.records * 1e6:.5g}"),
         )
-        results.samples.append(sample)
         _say(
             f"{broker.kind.name:8} {job.size:5} B  {job.program:28} {repeat + 1}/{self._repeats} "
             f"{sample.records_per_s:>12,.0f} records/s {sample.cpu_s_per_million:8.3f} CPU s/million"
             f" and {sample.broker_cpu_s_per_million:.3f} of the broker  (foreign {cores:.2f} cores)"
         )
+        return sample
 
 
 @contextmanager

@@ -17,7 +17,14 @@ from pathlib import Path
 import click
 
 from bench.brokers import EVERLOG, Broker
-from bench.machine import QUIET_CORES, machine_cpu_s, process_cpu_s, this_machine, wait_quiet
+from bench.machine import (
+    QUIET_CORES,
+    in_quiet,
+    machine_cpu_s,
+    process_cpu_s,
+    this_machine,
+    wait_quiet,
+)
 from bench.memory import BackedMemory
 from bench.runner import free_port_pair
 from bench.spark import report
@@ -208,26 +215,31 @@ class Course:
         return took
 
     def _rate(self, job: Job, size: int, repeat: int, count: int, run: Callable[[], object]) -> None:
-        self._wait_quiet()
-        before, cpu_before, began = self._used(), self._place.cpu_s(), time.perf_counter()
-        run()
-        seconds, cpu_s = time.perf_counter() - began, self._place.cpu_s() - cpu_before
-        rate = Rate(
-            job.name,
-            size,
-            repeat,
-            count,
-            float(f"{count / seconds:.5g}"),
-            float(f"{cpu_s / count * 1e6:.5g}"),
-            self._foreign(before, began),
-        )
-        if repeat >= 0:
-            self._results.rates.append(rate)
-        _say(
-            f"{size:5} B  {job.name:48} {'warm' if repeat < 0 else f'{repeat + 1}/{self._repeats}'} "
-            f"{rate.rows_per_s:>12,.0f} rows/s {rate.cpu_s_per_million:8.3f} CPU s/million"
-            f"  (foreign {rate.foreign_cores:.2f} cores)"
-        )
+        def take() -> Rate:
+            self._wait_quiet()
+            before, cpu_before, began = self._used(), self._place.cpu_s(), time.perf_counter()
+            run()
+            seconds, cpu_s = time.perf_counter() - began, self._place.cpu_s() - cpu_before
+            rate = Rate(
+                job.name,
+                size,
+                repeat,
+                count,
+                float(f"{count / seconds:.5g}"),
+                float(f"{cpu_s / count * 1e6:.5g}"),
+                self._foreign(before, began),
+            )
+            _say(
+                f"{size:5} B  {job.name:48} {'warm' if repeat < 0 else f'{repeat + 1}/{self._repeats}'} "
+                f"{rate.rows_per_s:>12,.0f} rows/s {rate.cpu_s_per_million:8.3f} CPU s/million"
+                f"  (foreign {rate.foreign_cores:.2f} cores)"
+            )
+            return rate
+
+        if repeat < 0:
+            take()
+        else:
+            self._results.rates.append(in_quiet(take, lambda rate: rate.foreign_cores))
 
     def _count(self, size: int) -> int:
         return self._rows if size < 500 else self._rows // 4

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
 from everlog.edge.connection import Connection, Session
+from everlog.edge.wakeful import Wakeful
 from everlog.model.dataclass import dataclass
 from everlog.model.errors import ConfigError, ProtocolError
 from everlog.ports.clock import Clock
@@ -60,6 +61,7 @@ class Server:
         limits: Limits,
         open_session: OpenSession,
         settle: Callable[[], None],
+        wakeful: Wakeful | None = None,
     ) -> None:
         self.loop = loop
         self.clock = clock
@@ -69,6 +71,7 @@ class Server:
         """Called after the frames of a round have been handled and answered."""
         self._served: list[Connection] = []
         """Those whose requests were handled in this round."""
+        self._wakeful = wakeful
         self._round_began_at = 0
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_unsent_bytes = limits.max_unsent_bytes
@@ -154,6 +157,11 @@ class Server:
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_unsent_bytes = limits.max_unsent_bytes
 
+    def serving(self) -> None:
+        """Requests of a connection are about to be handled."""
+        if not self._served and self._wakeful is not None:
+            self._wakeful.round_begins()
+
     def served(self, connection: Connection, began_at: int) -> None:
         """Send a connection's answers at the end of this round, once all that were readable are served.
 
@@ -172,6 +180,8 @@ class Server:
             connection.flush()
         if served:
             self._settle()
+            if self._wakeful is not None:
+                self._wakeful.round_ends(len(served))
 
     def forget(self, connection: Connection) -> None:
         """Take a closed connection off the books."""

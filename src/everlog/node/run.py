@@ -17,6 +17,7 @@ from everlog.edge.descriptors import limit_open_files
 from everlog.edge.disk import RealFiles
 from everlog.edge.lock import DirectoryLock
 from everlog.edge.server import Limits, Server
+from everlog.edge.wakeful import Wakeful, may_stay_awake
 from everlog.log.directory import make_dir_durably
 from everlog.model.errors import StorageError
 from everlog.model.settings import BrokerSettings
@@ -56,7 +57,7 @@ def run_node(settings: BrokerSettings, on_ready: Callable[[str], None]) -> None:
         gc.freeze()
 
     try:
-        process = _Process(settings, loop)
+        process = _Process(settings, loop, Wakeful(loop) if may_stay_awake() else None)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, process.stop)
         loop.run_until_complete(process.run(served))
@@ -65,7 +66,10 @@ def run_node(settings: BrokerSettings, on_ready: Callable[[str], None]) -> None:
 
 
 class NodeThread:
-    """A node on a thread of a program that does other things too; it leaves signals, logging and gc alone."""
+    """A node on a thread of a program that does other things too; it leaves signals, logging and gc alone.
+
+    Nor does it stay awake for requests to come: the program's own threads wait for the same lock.
+    """
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
@@ -126,9 +130,12 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
 class _Process:
     """The parts of a running node that are not the broker's: loop, locks, sockets."""
 
-    def __init__(self, settings: BrokerSettings, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, settings: BrokerSettings, loop: asyncio.AbstractEventLoop, wakeful: Wakeful | None = None
+    ) -> None:
         self._settings = settings
         self._loop = loop
+        self._wakeful = wakeful
         self._stop = asyncio.Event()
         self._bug: BaseException | None = None
         self._disk_failed = False
@@ -153,7 +160,9 @@ class _Process:
             node = Node(settings, files, clock, SystemRandom(), aside, alarm, links or NO_LINKS)
             if links is not None:
                 links.settle = node.settle
-            server = Server(self._loop, clock, _limits(settings), node.open_session, node.settle)
+            server = Server(
+                self._loop, clock, _limits(settings), node.open_session, node.settle, self._wakeful
+            )
             node.on_failed = self._ended_by_disk
             node.on_settings_changed = lambda changed: server.change_limits(_limits(changed))
             for listener in settings.controller_listeners:
