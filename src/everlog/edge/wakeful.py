@@ -48,6 +48,8 @@ class Wakeful:
         self._soon = 0
         """How often the next request came soon, as far as it counts."""
         self._looking = False
+        self._looked_since = 0
+        """The end of the round that the last look came after."""
 
     def round_begins(self) -> None:
         """Requests have come: note whether they came soon."""
@@ -66,6 +68,11 @@ class Wakeful:
             self._loop.call_soon(self._look)
 
     def _look(self) -> None:
+        if self._looked_since != self._ended_at:
+            # There was something to do since: the loop is busy, and may be so again at once.
+            self._looked_since = self._ended_at
+            self._loop.call_soon(self._look)
+            return
         began_at = self._now_ns()
         if began_at - self._ended_at < LOOK_NS:
             self._offer_core()
