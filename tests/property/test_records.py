@@ -15,7 +15,8 @@ from everlog.records.reader import Record, read_records
 from everlog.records.skim import Skim, kernel_is_loaded, skim, skim_compiled, skim_plainly
 from everlog.records.varint import append_varint, read_varlong, varint_bytes
 
-TIMESTAMPS = st.integers(-(2**62), 2**62)
+TIMESTAMPS = st.integers(-(2**62), 2**62 - 1)
+"""No two of them are further apart than the 64 bits of a record's delta."""
 BYTES = st.binary(max_size=60) | st.binary(min_size=1, max_size=3).map(lambda piece: piece * 700)
 HEADERS = st.lists(st.tuples(st.text(max_size=12), st.none() | st.binary(max_size=20)), max_size=4)
 RECORDS = st.builds(NewRecord, st.none() | BYTES, st.none() | BYTES, HEADERS, TIMESTAMPS)
@@ -36,6 +37,15 @@ def test_reading_undoes_building(records: list[NewRecord], codec: Codec, base_of
 
     assert batch.checksum_holds()
     assert read_records(batch) == as_read(records, base_offset)
+
+
+def test_timestamps_further_apart_than_a_delta_holds_are_refused() -> None:
+    """They made a batch that nobody could read; found by the test below."""
+    first, far = NewRecord(None, None, timestamp=-(2**62)), NewRecord(None, None, timestamp=2**62)
+
+    with pytest.raises(ValueError, match=r"9223372036854775808 ms .* 64 bits"):
+        build_batch([first, far])
+    assert read_records(batch_at(build_batch([far, first])))[1].timestamp == -(2**62)
 
 
 @given(BATCHES)

@@ -24,6 +24,9 @@ _CRC_AT = 17
 _EMPTY_RECORD_BYTES = 1 + 1
 """The attributes, and a header count below 64."""
 
+_SMALLEST_INT64 = -(1 << 63)
+_LARGEST_INT64 = (1 << 63) - 1
+
 
 class NewRecord(NamedTuple):
     """One record on its way into a batch; the timestamp is in milliseconds since 1970."""
@@ -94,6 +97,10 @@ def build_batch(
 
 def append_record(section: bytearray, record: NewRecord, offset_delta: int, timestamp_delta: int) -> None:
     """Append one record as a records section holds it, before compression."""
+    if not _SMALLEST_INT64 <= timestamp_delta <= _LARGEST_INT64:
+        raise ValueError(
+            f"a record is {timestamp_delta} ms from the first of its batch: 64 bits do not hold it"
+        )
     key, value, headers, _ = record
     body = bytearray(1)  # attributes, unused
     append_varint(body, timestamp_delta)
