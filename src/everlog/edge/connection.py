@@ -196,7 +196,7 @@ class Connection(asyncio.BufferedProtocol):
     def _serve(self, nbytes: int, now: int) -> None:
         self._handling = True
         self._idle_below = 0
-        self._server.serving()
+        self._server.serving(self._have + nbytes)
         try:
             if self._own is None or (nbytes and self._reads_to_scratch(self._own)):
                 used = self._hand_on(self._server.scratch, nbytes, now)

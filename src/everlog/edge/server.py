@@ -73,6 +73,7 @@ class Server:
         """Those whose requests were handled in this round."""
         self._wakeful = wakeful
         self._round_began_at = 0
+        self._round_bytes = 0
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_unsent_bytes = limits.max_unsent_bytes
         self.scratch_bytes = limits.scratch_bytes
@@ -157,10 +158,13 @@ class Server:
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_unsent_bytes = limits.max_unsent_bytes
 
-    def serving(self) -> None:
-        """Requests of a connection are about to be handled."""
-        if not self._served and self._wakeful is not None:
-            self._wakeful.round_begins()
+    def serving(self, size: int) -> None:
+        """Requests of a connection, so many bytes, are about to be handled."""
+        if not self._served:
+            self._round_bytes = 0
+            if self._wakeful is not None:
+                self._wakeful.round_begins()
+        self._round_bytes += size
 
     def served(self, connection: Connection, began_at: int) -> None:
         """Send a connection's answers at the end of this round, once all that were readable are served.
@@ -181,7 +185,7 @@ class Server:
         if served:
             self._settle()
             if self._wakeful is not None:
-                self._wakeful.round_ends(len(served))
+                self._wakeful.round_ends(len(served), self._round_bytes)
 
     def forget(self, connection: Connection) -> None:
         """Take a closed connection off the books."""

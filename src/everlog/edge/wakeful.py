@@ -24,6 +24,9 @@ FEW = 4
 """Where more connections than these have requests at once, the time to wake gathers more of them, which makes
 each cheaper."""
 
+LARGE_BYTES = 128 * 1024
+"""Requests of more bytes than these take a client longer to make than us to wake."""
+
 _MOST = 2 * SURE
 
 
@@ -58,10 +61,10 @@ class Wakeful:
         else:
             self._soon = max(self._soon - SURE // 2, 0)
 
-    def round_ends(self, connections: int) -> None:
-        """The requests of so many have been answered: look for the next, if that has paid."""
+    def round_ends(self, connections: int, size: int) -> None:
+        """So many bytes of so many connections have been answered: look for the next, if that has paid."""
         self._ended_at = self._now_ns()
-        if connections > FEW:
+        if connections > FEW or size > LARGE_BYTES:
             self._soon = 0
         if self._soon >= SURE and not self._looking:
             self._looking = True

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from everlog.edge.wakeful import CROWDED_NS, FEW, LOOK_NS, SURE, Wakeful
+from everlog.edge.wakeful import CROWDED_NS, FEW, LARGE_BYTES, LOOK_NS, SURE, Wakeful
 
 ONE_US = 1_000
 
@@ -41,7 +41,7 @@ class Core:
         self.offered += 1
         self.now_ns += ONE_US + self.others_take_ns
 
-    def rounds(self, count: int, *, apart_ns: int, connections: int = 1) -> None:
+    def rounds(self, count: int, *, apart_ns: int, connections: int = 1, size: int = 100) -> None:
         """Requests that come so long after the answers to those before them."""
         for _ in range(count):
             until = self.now_ns + apart_ns
@@ -49,7 +49,7 @@ class Core:
                 pass
             self.now_ns = max(self.now_ns, until)
             self.wakeful.round_begins()
-            self.wakeful.round_ends(connections)
+            self.wakeful.round_ends(connections, size)
 
     def looks_for_us(self) -> float:
         """How long the loop stays awake when nothing comes."""
@@ -119,5 +119,17 @@ def test_many_connections_are_let_gather() -> None:
     core.offered = 0
 
     core.rounds(100, apart_ns=LOOK_NS // 2, connections=FEW + 1)
+
+    assert core.offered == 0
+
+
+def test_large_requests_are_slept_for() -> None:
+    core = Core()
+    core.rounds(100, apart_ns=LOOK_NS // 2, size=LARGE_BYTES)
+    assert core.offered > 0
+    core.looks_for_us()
+    core.offered = 0
+
+    core.rounds(100, apart_ns=LOOK_NS // 2, size=LARGE_BYTES + 1)
 
     assert core.offered == 0
