@@ -71,6 +71,9 @@ class Wakeful:
             self._loop.call_soon(self._look)
 
     def _look(self) -> None:
+        if self._soon < SURE:
+            self._looking = False
+            return
         if self._looked_since != self._ended_at:
             # There was something to do since: the loop is busy, and may be so again at once.
             self._looked_since = self._ended_at

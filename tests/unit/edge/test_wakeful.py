@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
+import pytest
+
 from everlog.edge.wakeful import CROWDED_NS, FEW, LARGE_BYTES, LOOK_NS, SURE, Wakeful
 
 ONE_US = 1_000
@@ -111,25 +113,15 @@ def test_a_core_that_others_want_is_left_to_them() -> None:
     assert core.offered == 1
 
 
-def test_many_connections_are_let_gather() -> None:
+@pytest.mark.parametrize("other", [{"connections": FEW + 1}, {"size": LARGE_BYTES + 1}])
+def test_many_connections_are_let_gather_and_large_requests_slept_for(other: dict[str, int]) -> None:
     core = Core()
-    core.rounds(100, apart_ns=LOOK_NS // 2, connections=FEW)
+    core.rounds(100, apart_ns=LOOK_NS // 2, connections=FEW, size=LARGE_BYTES)
     assert core.offered > 0
-    core.looks_for_us()
+    # The first of the others finds the loop awake, and is the last that does.
+    core.rounds(1, apart_ns=LOOK_NS // 2, **other)
     core.offered = 0
 
-    core.rounds(100, apart_ns=LOOK_NS // 2, connections=FEW + 1)
-
-    assert core.offered == 0
-
-
-def test_large_requests_are_slept_for() -> None:
-    core = Core()
-    core.rounds(100, apart_ns=LOOK_NS // 2, size=LARGE_BYTES)
-    assert core.offered > 0
-    core.looks_for_us()
-    core.offered = 0
-
-    core.rounds(100, apart_ns=LOOK_NS // 2, size=LARGE_BYTES + 1)
+    core.rounds(100, apart_ns=LOOK_NS // 2, **other)
 
     assert core.offered == 0
