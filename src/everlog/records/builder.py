@@ -15,7 +15,7 @@ from everlog.records.batch import (
 )
 from everlog.records.compression import Codec, compress
 from everlog.records.crc import crc32c
-from everlog.records.varint import append_varint, varint_bytes
+from everlog.records.varint import LARGEST_INT64, SMALLEST_INT64, append_varint, varint_bytes
 
 Header = tuple[str, bytes | None]
 
@@ -23,9 +23,6 @@ NO_TIMESTAMP = -1
 _CRC_AT = 17
 _EMPTY_RECORD_BYTES = 1 + 1
 """The attributes, and a header count below 64."""
-
-_SMALLEST_INT64 = -(1 << 63)
-_LARGEST_INT64 = (1 << 63) - 1
 
 
 class NewRecord(NamedTuple):
@@ -97,7 +94,7 @@ def build_batch(
 
 def append_record(section: bytearray, record: NewRecord, offset_delta: int, timestamp_delta: int) -> None:
     """Append one record as a records section holds it, before compression."""
-    if not _SMALLEST_INT64 <= timestamp_delta <= _LARGEST_INT64:
+    if not SMALLEST_INT64 <= timestamp_delta <= LARGEST_INT64:
         raise ValueError(
             f"a record is {timestamp_delta} ms from the first of its batch: 64 bits do not hold it"
         )

@@ -24,8 +24,8 @@ from everlog.records.column_buffers import (
 )
 from everlog.records.murmur2 import partition_of_key
 from everlog.records.reader import Record, records_in
+from everlog.records.varint import SMALLEST_INT64
 
-_SMALLEST_INT64 = -(1 << 63)
 _LARGEST_INT32 = (1 << 31) - 1
 _NARROW, _NARROW_PAIR, _WIDE, _WIDE_PAIR = Struct("=i"), Struct("=2i"), Struct("=q"), Struct("=2q")
 
@@ -126,7 +126,7 @@ def _records_of(span: Span, batch: BatchView) -> Iterator[Record]:
     records = records_in(batch, bytes(section))
     for record in records:
         for what, number in (("offset", record.offset), ("timestamp", record.timestamp)):
-            if not _SMALLEST_INT64 <= number <= LARGEST_INT64:
+            if not SMALLEST_INT64 <= number <= LARGEST_INT64:
                 raise CorruptDataError(f"a record's {what} is {number}, which has no 64 bits")
     return iter(records)
 
@@ -164,7 +164,7 @@ def encode_rows(
             base_timestamp = max_timestamp = record.timestamp
         before = len(section)
         delta = record.timestamp - base_timestamp
-        if not _SMALLEST_INT64 <= delta <= LARGEST_INT64:
+        if not SMALLEST_INT64 <= delta <= LARGEST_INT64:
             raise _outside(row)
         append_record(section, record, at - first, delta)
         if at > first and len(section) - room > max_bytes:

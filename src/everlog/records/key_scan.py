@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from everlog.model.errors import CorruptDataError
 from everlog.ports.files import Buffer
-from everlog.records.varint import append_varint, read_varint, read_varlong
+from everlog.records.varint import LARGEST_INT64, SMALLEST_INT64, append_varint, read_varint, read_varlong
 
 _AddKeys = Callable[[bytearray, bytes, Buffer, int, int, int, int], tuple[int, int, bool]]
 _SiftRecords = Callable[
@@ -31,8 +31,6 @@ except ImportError:
 SLOT_BYTES = 24
 """What one key takes: the hash and the offset."""
 SEED_BYTES = 16
-_SMALLEST_INT64 = -(1 << 63)
-_LARGEST_INT64 = (1 << 63) - 1
 
 
 class Section(NamedTuple):
@@ -248,7 +246,7 @@ def _field_at(body: bytes, position: int) -> tuple[int, int]:
 
 def _shifted(record: _Walked, shift: int) -> bytes:
     timestamp_delta = record.timestamp_delta + shift
-    if not _SMALLEST_INT64 <= timestamp_delta <= _LARGEST_INT64:
+    if not SMALLEST_INT64 <= timestamp_delta <= LARGEST_INT64:
         raise CorruptDataError(f"a timestamp delta would be {timestamp_delta}, which has no 64 bits")
     body = bytearray(1)
     append_varint(body, timestamp_delta)

@@ -14,9 +14,8 @@ from everlog.records.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchView
 from everlog.records.builder import Header, NewRecord, append_record
 from everlog.records.compression import Codec
 from everlog.records.reader import read_records
+from everlog.records.varint import LARGEST_INT64, SMALLEST_INT64
 
-LARGEST_INT64 = (1 << 63) - 1
-SMALLEST_INT64 = -(1 << 63)
 MAX_SECTION_BYTES = (1 << 31) - 1 - HEADER_BYTES
 """The length of a batch is a signed number of 32 bits."""
 

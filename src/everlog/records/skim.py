@@ -11,16 +11,13 @@ from typing import NamedTuple
 
 from everlog.model.errors import CorruptDataError
 from everlog.ports.files import Buffer
-from everlog.records.varint import read_varint, read_varlong
+from everlog.records.varint import LARGEST_INT64, SMALLEST_INT64, read_varint, read_varlong
 
 _kernel_skim: Callable[[Buffer, int, int], tuple[int, int, bool, int, int]] | None
 try:
     from everlog.records._kernel import skim as _kernel_skim
 except ImportError:
     _kernel_skim = None
-
-_SMALLEST_INT64 = -(1 << 63)
-_LARGEST_INT64 = (1 << 63) - 1
 
 
 class Skim(NamedTuple):
@@ -81,7 +78,7 @@ def _skim_from(records: Buffer, count: int, base_timestamp: int, *, first: int, 
     for index in range(first, count):
         try:
             timestamp_delta, null_key, position = _check_record(data, position, index)
-            if not _SMALLEST_INT64 <= base_timestamp + timestamp_delta <= _LARGEST_INT64:
+            if not SMALLEST_INT64 <= base_timestamp + timestamp_delta <= LARGEST_INT64:
                 raise CorruptDataError(f"its timestamp is {base_timestamp + timestamp_delta}")
         except CorruptDataError as error:
             raise CorruptDataError(f"record {index} of {count} is damaged: {error}") from None

@@ -10,6 +10,10 @@ from everlog.ports.files import Buffer
 VARINT_BITS = 32
 VARLONG_BITS = 64
 
+SMALLEST_INT64 = -(1 << 63)
+LARGEST_INT64 = (1 << 63) - 1
+"""What a varlong, and the fields of a batch, can hold."""
+
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
     """Return the 32-bit value at `position`, and the position behind it."""
