@@ -57,11 +57,11 @@ class Session:
     __slots__ = (
         "_broker",
         "_dispatch",
-        "_gathered",
         "_max_waiting",
         "_outlet",
         "_service",
         "_waiting",
+        "gathered",
         "listener_name",
         "number",
         "open",
@@ -93,8 +93,8 @@ class Session:
         """Counts the connections to this node, the oldest first."""
         # Requests without an answer, or with one that has to wait for an earlier request's, oldest first.
         self._waiting: deque[Exchange] = deque()
-        self._gathered: list[bytes] = []
-        """Answers of runs that are not sent yet; empty unless runs are being taken."""
+        self.gathered: list[bytes] = []
+        """Answers of runs that are being taken, to be sent together after what is still owed; else empty."""
 
     def receive(self, frame: memoryview) -> None:
         """Take in one request. ProtocolError means that the connection cannot go on."""
@@ -119,20 +119,24 @@ class Session:
         broker = self._broker
         if broker is None:
             return at
+        run = read_run(data, at, end)
+        if run is None:
+            return at
+        wall = broker.clock.wall()
         try:
             for _ in range(_MOST_RUNS):
-                run = read_run(data, at, end)
-                if run is None or not take_run(broker, self, data, at, run):
+                if run is None or not take_run(broker, self, data, at, run, wall):
                     break
                 at = run[0]
+                run = read_run(data, at, end)
         finally:
-            if self._gathered:
+            if self.gathered:
                 self._answer_gathered()
         return at
 
     def owe_run(self, run: ProduceRun) -> Exchange:
         """Owe the answers of a run, all at once, in the place of its requests."""
-        if self._gathered:
+        if self.gathered:
             self._answer_gathered()
         exchange = Exchange(self, run[1], run[5][0])
         self._waiting.append(exchange)
@@ -140,12 +144,8 @@ class Session:
             self._outlet.pause("waiting")
         return exchange
 
-    def answer_run(self, answers: bytes) -> None:
-        """Answer a run that is being taken, after what is still owed; it leaves with those taken after it."""
-        self._gathered.append(answers)
-
     def _answer_gathered(self) -> None:
-        gathered = self._gathered
+        gathered = self.gathered
         parts = (gathered[0] if len(gathered) == 1 else b"".join(gathered),)
         gathered.clear()
         if self._waiting:

@@ -98,14 +98,21 @@ class SegmentIndexes:
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
-        unindexed = self._unindexed_bytes
-        if unindexed > self.interval_bytes:
-            self._add_entries(position, last_offset)
-            unindexed = 0
-            self._recent = []
-        elif position == 0:
+        if self._unindexed_bytes > self.interval_bytes:
+            offsets, times = self._growing_offsets, self._growing_times
+            assert offsets is not None, self.stem
+            assert times is not None, self.stem
+            count = offsets.append(last_offset, position)
+            times.append(self.max_timestamp, self.max_timestamp_offset)
+            self.full = count >= self._most_entries
+            if count - offsets.saved >= SAVE_EVERY:
+                self._save_early()
+            self._unindexed_bytes = size
+            self._recent = [(last_offset, position)]
+            return
+        if position == 0:
             self.first_timestamp = max_timestamp
-        self._unindexed_bytes = unindexed + size
+        self._unindexed_bytes += size
         self._recent.append((last_offset, position))
 
     def landing(self, offset: int) -> int:
@@ -115,16 +122,11 @@ class SegmentIndexes:
         entry = self._grown()[0].floor(offset)
         return entry[1] if entry else 0
 
-    def _add_entries(self, position: int, last_offset: int) -> None:
-        offsets, times = self._grown()
-        count = offsets.append(last_offset, position)
-        times.append(self.max_timestamp, self.max_timestamp_offset)
-        self.full = count >= self._most_entries
-        if count - offsets.saved >= SAVE_EVERY:
-            try:
-                self.save()
-            except OSError:
-                pass  # The batch is in the log, which is what counts. The entries wait for the next try.
+    def _save_early(self) -> None:
+        try:
+            self.save()
+        except OSError:
+            pass  # The batch is in the log, which is what counts. The entries wait for the next try.
 
     def configure(self, interval_bytes: int, segment_index_bytes: int) -> None:
         """Set how far entries lie apart and how large the files may get."""

@@ -35,7 +35,7 @@ from everlog.model.ids import NO_EPOCH, NO_TIMESTAMP, Instant, LeaderEpoch, Offs
 from everlog.model.topics import TopicPartition
 from everlog.ports.files import FileSlice
 from everlog.records.batch import CONTROL, HEADER_BYTES, TRANSACTIONAL, BatchView
-from everlog.records.run import BatchRun
+from everlog.records.run import BatchRun, stamp_run
 
 __all__ = ["Appended", "Origin", "PartitionLog", "World"]
 
@@ -317,24 +317,24 @@ class PartitionLog:
         settings = self._settings
         active = self._active
         base_offset = self.end_offset
-        end_offset = base_offset + run.records
-        newest = run.max_timestamp
+        _, null_keys, records, newest, size, largest, producer_id, _, _ = run.checked
+        end_offset = base_offset + records
         if (
             not self._takes_runs
             or self.failure is not None
-            or run.largest > settings.max_message_bytes
+            or largest > settings.max_message_bytes
             or newest > wall + settings.timestamp_after_max_ms
-            or (run.null_keys and settings.cleanup_compact)
+            or (null_keys and settings.cleanup_compact)
             or leader_epoch != self.epochs.latest
-            or not 0 < active.size <= settings.segment_bytes - run.size
+            or not 0 < active.size <= settings.segment_bytes - size
             or newest > self._roll_after
             or wall > self._roll_at_wall
             or active.indexes.full
             or end_offset - active.base_offset > MAX_RELATIVE_OFFSET
-            or not self.producers.follows(run)
+            or (producer_id >= 0 and not self.producers.follows(run))
         ):
             return None
-        after = run.stamp(base_offset, leader_epoch)
+        after = stamp_run(run.data, run.spans, base_offset, leader_epoch)
         assert after == end_offset, (self, after, end_offset)
         try:
             base_offsets = active.append_run(run, base_offset)
@@ -342,11 +342,11 @@ class PartitionLog:
             run.unstamp()
             self._append_failed(error)
         self.end_offset = Offset(end_offset)
-        if run.producer_id >= 0:
+        if producer_id >= 0:
             self.producers.applied_run(run, base_offset, wall)
         unsynced = self._unsynced
         unsynced.changed = True
-        unsynced.records += run.records
+        unsynced.records += records
         return base_offsets
 
     def _admit(self, batch: BatchView, origin: Origin) -> Marker | None:

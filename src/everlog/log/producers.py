@@ -137,22 +137,22 @@ class Producers:
         return None
 
     def follows(self, run: BatchRun) -> bool:
-        """Whether a run is nobody's, or what comes next of a known producer that is in no transaction."""
-        if run.producer_id < 0:
-            return True
-        state = self._states.get(run.producer_id)
+        """Whether a producer's run is what comes next of it, and it is known and in no transaction."""
+        _, _, _, _, _, _, producer_id, epoch, first_sequence = run.checked
+        state = self._states.get(producer_id)
         return (
             state is not None
-            and state.epoch == run.producer_epoch
+            and state.epoch == epoch
             and state.txn_first_offset is None
             and len(state.window) > 0
-            and run.first_sequence == (state.window[-1].last_sequence + 1) & MAX_SEQUENCE
+            and first_sequence == (state.window[-1].last_sequence + 1) & MAX_SEQUENCE
         )
 
     def applied_run(self, run: BatchRun, base_offset: int, heard_at: int) -> None:
         """Take in a producer's run that `follows` approved of, and that is in the log now."""
-        state = self._states[run.producer_id]
-        for _, last_delta, timestamp, sequence, _, _ in run.headers:
+        headers, _, _, _, _, _, producer_id, _, _ = run.checked
+        state = self._states[producer_id]
+        for _, last_delta, timestamp, sequence, _, _ in headers:
             last_offset = base_offset + last_delta
             last_sequence = (sequence + last_delta) & MAX_SEQUENCE
             state.window.append(Sent(sequence, last_sequence, base_offset, last_offset, timestamp))

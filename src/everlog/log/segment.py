@@ -151,7 +151,7 @@ class Segment:
         position = (self.file if file is None else file).append(run.views)
         add = self.indexes.add
         base_offsets: list[int] = []
-        for _, last_delta, max_timestamp, _, start, end in run.headers:
+        for _, last_delta, max_timestamp, _, start, end in run.checked[0]:
             base_offsets.append(base_offset)
             size = end - start
             last_offset = base_offset + last_delta

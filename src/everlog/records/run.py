@@ -16,63 +16,40 @@ _BASE_OFFSET_BYTES = 8
 Spans = tuple[tuple[int, int], ...]
 RunHeader = tuple[int, int, int, int, int, int]
 """Of one batch: checksum, last offset delta, largest timestamp, base sequence; where it begins and ends."""
-_Checked = tuple[tuple[RunHeader, ...], bool, int, int, int, int, int, int, int]
+Checked = tuple[tuple[RunHeader, ...], bool, int, int, int, int, int, int, int]
+"""Of a run: the batches; whether any record is without a key; records, largest timestamp, bytes of all batches
+and of the largest one; the producer whose sequence numbers follow each other, -1 if nobody, its epoch, and the
+first of those numbers."""
 
-_check: Callable[[Buffer, Spans], _Checked | None] | None
-_stamp: Callable[[Buffer, Spans, int, int], int] | None
+_check: Callable[[Buffer, Spans], Checked | None] | None
 try:
     from everlog.records._kernel import check_run as _check
-    from everlog.records._kernel import stamp_run as _stamp
+    from everlog.records._kernel import stamp_run
 except ImportError:
-    _check = _stamp = None
+    _check = None
+
+    def stamp_run(data: Buffer, spans: Spans, base_offset: int, leader_epoch: int, /) -> int:
+        """There are no runs without the kernel."""
+        raise AssertionError("a run is made by the kernel")
 
 
 class BatchRun:
     """Batches that passed every check that does not depend on the log."""
 
-    __slots__ = (
-        "_data",
-        "_spans",
-        "first_sequence",
-        "headers",
-        "largest",
-        "max_timestamp",
-        "null_keys",
-        "producer_epoch",
-        "producer_id",
-        "records",
-        "size",
-        "views",
-    )
+    __slots__ = ("checked", "data", "spans", "views")
 
-    def __init__(self, data: memoryview, spans: Spans, checked: _Checked, views: list[memoryview]) -> None:
-        self._data = data
-        self._spans = spans
+    def __init__(self, data: memoryview, spans: Spans, checked: Checked, views: list[memoryview]) -> None:
+        self.data = data
+        self.spans = spans
+        """Where each batch lies in `data`. `stamp_run` gives them their places in the log."""
+        self.checked = checked
         self.views = views
         """The bytes of each batch; they are valid for as long as the buffer is."""
-        self.headers: tuple[RunHeader, ...]
-        self.null_keys: bool
-        """Whether any record is without a key."""
-        self.size: int
-        """Bytes of all batches; those of the largest one are in `largest`."""
-        self.producer_id: int
-        """Whose batches they are, with sequence numbers that follow each other; -1 if nobody's."""
-        (
-            self.headers,
-            self.null_keys,
-            self.records,
-            self.max_timestamp,
-            self.size,
-            self.largest,
-            self.producer_id,
-            self.producer_epoch,
-            self.first_sequence,
-        ) = checked
 
-    def stamp(self, base_offset: int, leader_epoch: int) -> int:
-        """Give each batch its place in the log, one behind the other; returns the offset behind the last."""
-        assert _stamp is not None, "a run is made by the kernel"
-        return _stamp(self._data, self._spans, base_offset, leader_epoch)
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return self.checked[4]
 
     def unstamp(self) -> None:
         """Make the batches as they came, for whoever looks at them one by one after a write has failed."""

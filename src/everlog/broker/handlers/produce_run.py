@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
 from everlog.model.errors import ErrorCode, StorageError
-from everlog.model.ids import Instant
+from everlog.model.ids import Instant, Timestamp
 from everlog.records.run import checked_run
 from everlog.wire.hot.produce import ProduceResult, write_produce_answer
 from everlog.wire.hot.produce_run import ProduceRun, write_run_answers
@@ -26,9 +26,11 @@ _FROM_CLIENT_ID_TO_TIMEOUT = 2 + 1 + 1 + 2
 """The client id's length, and what lies behind it up to the time-out: tags, transactional id, acks."""
 
 
-def take_run(broker: "Broker", session: "Session", data: memoryview, at: int, run: ProduceRun) -> bool:
+def take_run(
+    broker: "Broker", session: "Session", data: memoryview, at: int, run: ProduceRun, wall: Timestamp
+) -> bool:
     """Append the batches of the requests at `at` and answer them, now or later; False if nothing was done."""
-    _, _, acks, topic, partition, _, spans = run
+    _, _, acks, topic, partition, correlation_ids, spans = run
     replicas = broker.replicas
     held = replicas.by_name.get(topic) if isinstance(topic, str) else replicas.by_id.get(topic)
     replica = None if held is None else held.get(partition)
@@ -44,21 +46,21 @@ def take_run(broker: "Broker", session: "Session", data: memoryview, at: int, ru
     if batches is None:
         return False
     try:
-        base_offsets = log.append_run(batches, replica.leader_epoch, broker.clock.wall())
+        base_offsets = log.append_run(batches, replica.leader_epoch, wall)
     except StorageError:
         return False
     if base_offsets is None:
         return False
-    answers = write_run_answers(run, base_offsets, log.start_offset)
+    answers = write_run_answers(topic, partition, correlation_ids, base_offsets, log.start_offset)
     if leading is None:
         if replica.watchers:
             broker.parked.appended(replica, batches.size)
-        session.answer_run(answers)
+        session.gathered.append(answers)
         return True
     end = log.end_offset
     broker.replication.appended(replica, batches.size)
     if acks == 1 or leading.high_watermark >= end:
-        session.answer_run(answers)
+        session.gathered.append(answers)
     else:
         broker.replication.when_committed(
             replica,
