@@ -43,6 +43,8 @@ static PyMethodDef methods[] = {
     {"read_rows", (PyCFunction)(void (*)(void))everlog_read_rows, METH_FASTCALL,
      "read_rows(batch, topic, partition, start, end, into)"},
     {"ticket_type", everlog_ticket_type, METH_NOARGS, "ticket_type() -> a new type of tickets, without methods"},
+    {"tell_delivered", everlog_tell_delivered, METH_VARARGS,
+     "tell_delivered(notices, metadata_type, topic, partition, base_offset, append_time, failed)"},
     {"murmur2", murmur2, METH_O, "murmur2(data) -> the hash that Kafka's clients agree on, unsigned"},
     {NULL, NULL, 0, NULL},
 };

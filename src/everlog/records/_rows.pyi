@@ -13,6 +13,18 @@ def murmur2(data: Buffer, /) -> int:
 def ticket_type() -> type:
     """Return a new type whose objects have a batch, an index and a timestamp, and no methods."""
 
+def tell_delivered(
+    notices: list[Any],
+    metadata_type: type[tuple[Any, ...]],
+    topic: str,
+    partition: int,
+    base_offset: int,
+    append_time: int,
+    failed: Callable[[Exception], object],
+    /,
+) -> None:
+    """Tell whoever wants to hear of a ticket where its record lies; those that fail go to `failed`."""
+
 @final
 class Inlet:
     """Where the records of one partition go at present."""

@@ -88,6 +88,7 @@ int everlog_add_run_type(PyObject *module, rows_state *state);
 /* Return 0 and where a ConsumerRecord lies, or -1 with an exception if it is none. */
 int everlog_row_place(PyObject *row, rows_state *state, int64_t *offset, int32_t *leader_epoch);
 PyObject *everlog_ticket_type(PyObject *module, PyObject *ignored);
+PyObject *everlog_tell_delivered(PyObject *module, PyObject *args);
 PyObject *everlog_read_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 static inline int varint_bytes(int64_t value)

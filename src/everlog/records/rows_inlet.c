@@ -71,6 +71,82 @@ static void free_ticket(PyObject *self)
     Py_DECREF(type);
 }
 
+static int is_ticket(PyObject *object)
+{
+    return PyType_GetSlot(Py_TYPE(object), Py_tp_dealloc) == (void *)free_ticket;
+}
+
+/* Where a record lies: a tuple of `type`, which is a named tuple's. `numbers` are its offset and timestamp. */
+static PyObject *make_metadata(PyTypeObject *type, PyObject *topic, PyObject *partition, const int64_t numbers[2])
+{
+    PyObject *offset = PyLong_FromLongLong(numbers[0]), *timestamp = PyLong_FromLongLong(numbers[1]);
+    PyObject *made = offset && timestamp ? ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 4) : NULL;
+    if (!made) {
+        Py_XDECREF(offset);
+        Py_XDECREF(timestamp);
+        return NULL;
+    }
+    PyTuple_SetItem(made, 0, Py_NewRef(topic));
+    PyTuple_SetItem(made, 1, Py_NewRef(partition));
+    PyTuple_SetItem(made, 2, offset);
+    PyTuple_SetItem(made, 3, timestamp);
+    return made;
+}
+
+/* Give the exception that is set to `failed`, as an object. Returns -1 with one set if it is not for us to
+ * catch, or if `failed` fails. */
+static int pass_on(PyObject *failed)
+{
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return -1;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace)
+        PyException_SetTraceback(value, trace);
+    PyObject *done = PyObject_CallFunctionObjArgs(failed, value, NULL);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+PyObject *everlog_tell_delivered(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *notices, *metadata_type, *topic, *partition, *failed;
+    long long base_offset, append_time;
+    if (!PyArg_ParseTuple(args, "O!O!OOLLO:tell_delivered", &PyList_Type, &notices, &PyType_Type, &metadata_type,
+                          &topic, &partition, &base_offset, &append_time, &failed))
+        return NULL;
+    if (!PyType_IsSubtype((PyTypeObject *)metadata_type, &PyTuple_Type)) {
+        PyErr_SetString(PyExc_TypeError, "metadata is a tuple");
+        return NULL;
+    }
+    PyTypeObject *known = NULL;
+    for (Py_ssize_t at = 0; at + 1 < PyList_Size(notices); at += 2) {
+        PyObject *one = PyList_GetItem(notices, at);
+        if (Py_TYPE(one) != known && !is_ticket(one)) {
+            PyErr_SetString(PyExc_TypeError, "notices are tickets and who wants to hear of them, in turn");
+            return NULL;
+        }
+        known = Py_TYPE(one);
+        int64_t numbers[2] = {base_offset < 0 ? base_offset : base_offset + ((ticket *)one)->index,
+                              append_time < 0 ? ((ticket *)one)->timestamp : append_time};
+        PyObject *metadata = make_metadata((PyTypeObject *)metadata_type, topic, partition, numbers);
+        if (!metadata)
+            return NULL;
+        PyObject *told = Py_NewRef(PyList_GetItem(notices, at + 1));
+        PyObject *done = PyObject_CallFunctionObjArgs(told, metadata, Py_None, NULL);
+        Py_DECREF(told);
+        Py_DECREF(metadata);
+        Py_XDECREF(done);
+        if (!done && pass_on(failed) < 0)
+            return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 /* --- inlets */
 
 static PyObject *new_inlet(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))

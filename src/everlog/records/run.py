@@ -17,14 +17,14 @@ Spans = tuple[tuple[int, int], ...]
 RunHeader = tuple[int, int, int, int, int, int]
 """Of one batch: checksum, last offset delta, largest timestamp, base sequence; where it begins and ends."""
 Checked = tuple[tuple[RunHeader, ...], bool, int, int, int, int, int, int, int]
-"""Of a run: the batches; whether any record is without a key; records, largest timestamp, bytes of all batches
-and of the largest one; the producer whose sequence numbers follow each other, -1 if nobody, its epoch, and the
-first of those numbers."""
+"""Of a run: the batches; whether any record is without a key; records, largest timestamp, bytes of all
+batches and of the largest one; the producer whose sequence numbers follow each other, -1 if nobody, its
+epoch, and the first of those numbers."""
 
 _check: Callable[[Buffer, Spans], Checked | None] | None
 try:
     from everlog.records._kernel import check_run as _check
-    from everlog.records._kernel import stamp_run
+    from everlog.records._kernel import stamp_run as stamp_run
 except ImportError:
     _check = None
 

@@ -8,7 +8,7 @@ cases. The long way is the reference: the short one decides nothing and refuses 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["Inlet", "ShortWay", "short_way", "ticket"]
+__all__ = ["Inlet", "ShortWay", "short_way", "tell_delivered", "ticket"]
 
 if TYPE_CHECKING:
     from everlog.records._rows import Inlet, ShortWay, ticket_type
@@ -19,6 +19,14 @@ else:
         Inlet = ShortWay = object
         ticket_type = None
 
+tell_delivered: (
+    Callable[[list[Any], type[tuple[Any, ...]], str, int, int, int, Callable[[Exception], object]], None]
+    | None
+)
+try:
+    from everlog.records._rows import tell_delivered
+except ImportError:
+    tell_delivered = None
 Ticket = TypeVar("Ticket")
 
 

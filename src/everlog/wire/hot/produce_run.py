@@ -16,7 +16,7 @@ then of each request its correlation id, and where its batch begins and ends."""
 _read: Callable[[Buffer, int, int], ProduceRun | None] | None
 try:
     from everlog.wire.hot._kernel import read_run as _read
-    from everlog.wire.hot._kernel import write_run_answers
+    from everlog.wire.hot._kernel import write_run_answers as write_run_answers
 except ImportError:
     _read = None
 

@@ -12,6 +12,7 @@ from everlog.client.core.producer.pending_batch import PendingBatch
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.records.rows import BatchBuffer
+from everlog.records.short_way import tell_delivered
 
 PLACE = TopicPartition("orders", 2)
 
@@ -95,6 +96,49 @@ def test_callbacks_are_called_once_in_order_and_at_once_if_it_is_late() -> None:
     assert delivery.exception() is None
     delivery.add_done_callback(lambda done: told.append("late"))
     assert told[-1] == "late"
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(("base", "time"), [(100, -1), (100, 9999), (-1, -1)])
+def test_who_wants_to_hear_of_a_record_is_told_the_same_compiled_or_not(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, base: int, time: int, compiled: bool
+) -> None:
+    if compiled and tell_delivered is None:
+        pytest.skip("the kernel is not built, or EVERLOG_PURE_PYTHON is set")
+    if not compiled:
+        monkeypatch.setattr("everlog.client.core.producer.record_metadata.tell_delivered", None)
+    batch = a_batch()
+    told: list[tuple[RecordMetadata | None, EverlogError | None]] = []
+
+    def fail(_metadata: object, _error: object) -> None:
+        raise ValueError("a bug of the application")
+
+    deliveries = [Delivery(batch, index, 1000 + index) for index in range(4)]
+    for delivery in deliveries:
+        delivery.notify(fail)
+        delivery.notify(lambda metadata, error: told.append((metadata, error)))
+    batch.deliver(base, time)
+
+    assert told == [(delivery.result(), None) for delivery in deliveries]
+    assert all(type(metadata) is RecordMetadata for metadata, _ in told)
+    assert caplog.text.count("ValueError: a bug of the application") == 4
+
+
+@pytest.mark.skipif(tell_delivered is None, reason="the kernel is not built, or EVERLOG_PURE_PYTHON is set")
+def test_what_may_not_be_caught_ends_the_telling_and_what_is_no_delivery_is_refused() -> None:
+    assert tell_delivered is not None
+    delivery = Delivery(a_batch(), 0, 0)
+    failures: list[Exception] = []
+
+    def interrupted(_metadata: object, _error: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tell_delivered([delivery, interrupted], RecordMetadata, "orders", 0, 1, -1, failures.append)
+    for notices, kind in (([object(), print], RecordMetadata), ([delivery, print], int)):
+        with pytest.raises(TypeError):
+            tell_delivered(notices, kind, "orders", 0, 1, -1, failures.append)  # type: ignore[arg-type]
+    assert failures == []
 
 
 def test_a_split_batch_is_done_when_both_halves_are_and_each_record_has_its_own_fate() -> None:

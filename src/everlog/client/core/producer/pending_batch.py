@@ -217,11 +217,10 @@ class PendingBatch:
             event.set()
         for callback in callbacks:
             _run(callback)
-        pairs = zip(notices[::2], notices[1::2], strict=True)
         if self.parts is None:
-            tell_all(self, pairs)
+            tell_all(self, notices)
         else:
-            for delivery, on_delivery in pairs:
+            for delivery, on_delivery in zip(notices[::2], notices[1::2], strict=True):
                 _run(partial(delivery.tell, on_delivery))
         parent = self._parent
         if parent is not None and parent.parts is not None and all(part.is_done for part in parent.parts):

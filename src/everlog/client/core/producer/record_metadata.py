@@ -1,11 +1,12 @@
 """Where a record lies, and telling those who asked to hear of it."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
+from everlog.records.short_way import tell_delivered
 
 UNKNOWN_OFFSET = -1
 
@@ -54,27 +55,28 @@ class Settled(Protocol):
         ...
 
 
-class Noticed(Protocol):
-    """A delivery whose record is in such a batch."""
-
-    _index: int
-    _timestamp: int
-
-
-def tell_all(batch: Settled, noticed: Iterator[tuple[Noticed, OnDelivery]]) -> None:
+def tell_all(batch: Settled, notices: list[Any]) -> None:
     """Tell of all records of one batch that was not split. One that fails is logged, and the next is told.
 
-    By the thousand at a time, so it does what `Delivery.tell` does without looking up anything twice.
+    `notices` are deliveries and who wants to hear of each, in turn. There may be thousands, so this does what
+    `Delivery.tell` does without looking up anything twice, and compiled where that can be.
     """
     error, base, append_time = batch.error, batch.base_offset, batch.append_time
     topic, partition = batch.place
-    for delivery, on_delivery in noticed:
+    if tell_delivered is not None and error is None:
+        tell_delivered(notices, RecordMetadata, topic, partition, base, append_time, _failed)
+        return
+    for delivery, on_delivery in zip(notices[::2], notices[1::2], strict=True):
         try:
             if error is not None:
                 on_delivery(None, error)
                 continue
-            offset = base if base == UNKNOWN_OFFSET else base + delivery._index  # pyright: ignore[reportPrivateUsage]
-            timestamp = delivery._timestamp if append_time < 0 else append_time  # pyright: ignore[reportPrivateUsage]
+            offset = base if base == UNKNOWN_OFFSET else base + delivery._index
+            timestamp = delivery._timestamp if append_time < 0 else append_time
             on_delivery(_make(RecordMetadata, (topic, partition, offset, timestamp)), None)
-        except Exception:  # noqa: BLE001 - a user's function: it is logged, and ends nothing else
-            _log.exception("a delivery callback failed")
+        except Exception as failure:  # noqa: BLE001 - a user's function: it is logged, and ends nothing else
+            _failed(failure)
+
+
+def _failed(failure: Exception) -> None:
+    _log.error("a delivery callback failed", exc_info=failure)
