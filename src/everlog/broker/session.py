@@ -6,17 +6,15 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 from everlog.broker.exchange import Exchange, Parts
-from everlog.broker.handlers.produce_run import take_run
+from everlog.broker.handlers.produce_run import take_runs
 from everlog.model.errors import ProtocolError
-from everlog.wire.hot.produce_run import ProduceRun, read_run
+from everlog.wire.hot.produce_run import ProduceRun
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
 
 _HEADER = Struct(">hhih")
 _HEADER_BYTES = _HEADER.size
-_MOST_RUNS = 64
-"""So many are taken before others may have their turn."""
 
 
 class Outlet(Protocol):
@@ -119,20 +117,11 @@ class Session:
         broker = self._broker
         if broker is None:
             return at
-        run = read_run(data, at, end)
-        if run is None:
-            return at
-        wall = broker.clock.wall()
         try:
-            for _ in range(_MOST_RUNS):
-                if run is None or not take_run(broker, self, data, at, run, wall):
-                    break
-                at = run[0]
-                run = read_run(data, at, end)
+            return take_runs(broker, self, data, at, end)
         finally:
             if self.gathered:
                 self._answer_gathered()
-        return at
 
     def owe_run(self, run: ProduceRun) -> Exchange:
         """Owe the answers of a run, all at once, in the place of its requests."""

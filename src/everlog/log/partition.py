@@ -35,7 +35,7 @@ from everlog.model.ids import NO_EPOCH, NO_TIMESTAMP, Instant, LeaderEpoch, Offs
 from everlog.model.topics import TopicPartition
 from everlog.ports.files import FileSlice
 from everlog.records.batch import CONTROL, HEADER_BYTES, TRANSACTIONAL, BatchView
-from everlog.records.run import BatchRun, stamp_run
+from everlog.records.run import BatchRun, stamp_run, unstamp_run
 
 __all__ = ["Appended", "Origin", "PartitionLog", "World"]
 
@@ -317,7 +317,8 @@ class PartitionLog:
         settings = self._settings
         active = self._active
         base_offset = self.end_offset
-        _, null_keys, records, newest, size, largest, producer_id, _, _ = run.checked
+        data, spans, checked, _ = run
+        _, null_keys, records, newest, size, largest, producer_id, _, _ = checked
         end_offset = base_offset + records
         if (
             not self._takes_runs
@@ -334,12 +335,12 @@ class PartitionLog:
             or (producer_id >= 0 and not self.producers.follows(run))
         ):
             return None
-        after = stamp_run(run.data, run.spans, base_offset, leader_epoch)
+        after = stamp_run(data, spans, base_offset, leader_epoch)
         assert after == end_offset, (self, after, end_offset)
         try:
             base_offsets = active.append_run(run, base_offset)
         except OSError as error:
-            run.unstamp()
+            unstamp_run(run)
             self._append_failed(error)
         self.end_offset = Offset(end_offset)
         if producer_id >= 0:

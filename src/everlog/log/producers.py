@@ -138,7 +138,7 @@ class Producers:
 
     def follows(self, run: BatchRun) -> bool:
         """Whether a producer's run is what comes next of it, and it is known and in no transaction."""
-        _, _, _, _, _, _, producer_id, epoch, first_sequence = run.checked
+        _, _, _, _, _, _, producer_id, epoch, first_sequence = run[2]
         state = self._states.get(producer_id)
         return (
             state is not None
@@ -150,7 +150,7 @@ class Producers:
 
     def applied_run(self, run: BatchRun, base_offset: int, heard_at: int) -> None:
         """Take in a producer's run that `follows` approved of, and that is in the log now."""
-        headers, _, _, _, _, _, producer_id, _, _ = run.checked
+        headers, _, _, _, _, _, producer_id, _, _ = run[2]
         state = self._states[producer_id]
         for _, last_delta, timestamp, sequence, _, _ in headers:
             last_offset = base_offset + last_delta

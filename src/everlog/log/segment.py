@@ -148,10 +148,11 @@ class Segment:
     def append_run(self, run: BatchRun, base_offset: int) -> list[int]:
         """Write stamped batches that follow each other, all or none; returns the base offset of each."""
         file = self._file
-        position = (self.file if file is None else file).append(run.views)
+        _, _, checked, views = run
+        position = (self.file if file is None else file).append(views)
         add = self.indexes.add
         base_offsets: list[int] = []
-        for _, last_delta, max_timestamp, _, start, end in run.checked[0]:
+        for _, last_delta, max_timestamp, _, start, end in checked[0]:
             base_offsets.append(base_offset)
             size = end - start
             last_offset = base_offset + last_delta

@@ -33,28 +33,16 @@ except ImportError:
         raise AssertionError("a run is made by the kernel")
 
 
-class BatchRun:
-    """Batches that passed every check that does not depend on the log."""
+BatchRun = tuple[memoryview, Spans, Checked, list[memoryview]]
+"""Batches that passed every check that does not depend on the log: the data that they lie in and where, what
+was found, and the bytes of each, which are valid for as long as the data is. `stamp_run` gives them their
+places."""
 
-    __slots__ = ("checked", "data", "spans", "views")
 
-    def __init__(self, data: memoryview, spans: Spans, checked: Checked, views: list[memoryview]) -> None:
-        self.data = data
-        self.spans = spans
-        """Where each batch lies in `data`. `stamp_run` gives them their places in the log."""
-        self.checked = checked
-        self.views = views
-        """The bytes of each batch; they are valid for as long as the buffer is."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of all batches."""
-        return self.checked[4]
-
-    def unstamp(self) -> None:
-        """Make the batches as they came, for whoever looks at them one by one after a write has failed."""
-        for view in self.views:
-            view[:_BASE_OFFSET_BYTES] = bytes(_BASE_OFFSET_BYTES)
+def unstamp_run(run: BatchRun) -> None:
+    """Make the batches as they came, for whoever looks at them one by one after a write has failed."""
+    for view in run[3]:
+        view[:_BASE_OFFSET_BYTES] = bytes(_BASE_OFFSET_BYTES)
 
 
 def checked_run(data: memoryview, spans: Spans) -> BatchRun | None:
@@ -68,4 +56,4 @@ def checked_run(data: memoryview, spans: Spans) -> BatchRun | None:
         if crc32c(view[CRC_START:]) != checksum:
             return None
         views.append(view)
-    return BatchRun(data, spans, checked, views)
+    return data, spans, checked, views

@@ -2,6 +2,9 @@
 
 They are appended with one write and answered with one send. Whatever stands in the way of that, from a full
 disk to a duplicate, sends them one by one through `produce`, which finds the same and says so.
+
+Most requests of a busy broker come this way, so `take_runs` is one long function: a call here costs more than
+what it would do.
 """
 
 from functools import partial
@@ -9,15 +12,19 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
+from everlog.broker.replicas import Replica
 from everlog.model.errors import ErrorCode, StorageError
 from everlog.model.ids import Instant, Timestamp
 from everlog.records.run import checked_run
 from everlog.wire.hot.produce import ProduceResult, write_produce_answer
-from everlog.wire.hot.produce_run import ProduceRun, write_run_answers
+from everlog.wire.hot.produce_run import ProduceRun, read_run, write_run_answers
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
     from everlog.broker.session import Session
+
+_MOST_RUNS = 64
+"""So many are taken before others may have their turn."""
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -26,50 +33,72 @@ _FROM_CLIENT_ID_TO_TIMEOUT = 2 + 1 + 1 + 2
 """The client id's length, and what lies behind it up to the time-out: tags, transactional id, acks."""
 
 
-def take_run(
-    broker: "Broker", session: "Session", data: memoryview, at: int, run: ProduceRun, wall: Timestamp
-) -> bool:
-    """Append the batches of the requests at `at` and answer them, now or later; False if nothing was done."""
-    _, _, acks, topic, partition, correlation_ids, spans = run
-    replicas = broker.replicas
-    held = replicas.by_name.get(topic) if isinstance(topic, str) else replicas.by_id.get(topic)
-    replica = None if held is None else held.get(partition)
-    if replica is None or not replica.leads or replica.internal or broker.housekeeping.without_room:
-        return False
-    log = replica.log
-    leading = replica.leading
-    if log is None or (acks != 1 and acks != -1):
-        return False
-    if acks == -1 and replica.min_insync > (1 if leading is None else len(leading.isr)):
-        return False
-    batches = checked_run(data, spans)
-    if batches is None:
-        return False
-    try:
-        base_offsets = log.append_run(batches, replica.leader_epoch, wall)
-    except StorageError:
-        return False
-    if base_offsets is None:
-        return False
-    answers = write_run_answers(topic, partition, correlation_ids, base_offsets, log.start_offset)
-    if leading is None:
-        if replica.watchers:
-            broker.parked.appended(replica, batches.size)
-        session.gathered.append(answers)
-        return True
+def take_runs(broker: "Broker", session: "Session", data: memoryview, at: int, end: int) -> int:
+    """Append the batches of the runs at `at` and answer them, now or later; returns where those end."""
+    by_name, by_id = broker.replicas.by_name, broker.replicas.by_id
+    gathered = session.gathered
+    wall: Timestamp | None = None
+    for _ in range(_MOST_RUNS):
+        run = read_run(data, at, end)
+        if run is None or broker.housekeeping.without_room:
+            break
+        after, _, acks, topic, partition, correlation_ids, spans = run
+        held = by_name.get(topic) if isinstance(topic, str) else by_id.get(topic)
+        replica = None if held is None else held.get(partition)
+        if replica is None or not replica.leads or replica.internal:
+            break
+        log, leading = replica.log, replica.leading
+        if log is None or (acks != 1 and acks != -1):
+            break
+        if acks == -1 and replica.min_insync > (1 if leading is None else len(leading.isr)):
+            break
+        batches = checked_run(data, spans)
+        if batches is None:
+            break
+        if wall is None:
+            wall = broker.clock.wall()
+        try:
+            base_offsets = log.append_run(batches, replica.leader_epoch, wall)
+        except StorageError:
+            break
+        if base_offsets is None:
+            break
+        answers = write_run_answers(topic, partition, correlation_ids, base_offsets, log.start_offset)
+        size = batches[2][4]
+        if leading is None:
+            if replica.watchers:
+                broker.parked.appended(replica, size)
+            gathered.append(answers)
+        else:
+            broker.replication.appended(replica, size)
+            _copied(broker, session, data, at, run, replica, answers)
+        at = after
+    return at
+
+
+def _copied(
+    broker: "Broker",
+    session: "Session",
+    data: memoryview,
+    at: int,
+    run: ProduceRun,
+    replica: Replica,
+    answers: bytes,
+) -> None:
+    """Answer a run whose partition has other replicas: at once, or when enough of them have it."""
+    log, leading = replica.opened(), replica.leading
+    assert leading is not None, replica
     end = log.end_offset
-    broker.replication.appended(replica, batches.size)
-    if acks == 1 or leading.high_watermark >= end:
+    if run[2] == 1 or leading.high_watermark >= end:
         session.gathered.append(answers)
-    else:
-        broker.replication.when_committed(
-            replica,
-            end,
-            partial(_committed, session.owe_run(run), run, answers),
-            deadline=Instant(broker.clock.now() + _timeout_ms(data, at)),
-            while_enough=True,
-        )
-    return True
+        return
+    broker.replication.when_committed(
+        replica,
+        end,
+        partial(_committed, session.owe_run(run), run, answers),
+        deadline=Instant(broker.clock.now() + _timeout_ms(data, at)),
+        while_enough=True,
+    )
 
 
 def _timeout_ms(data: memoryview, at: int) -> int:
