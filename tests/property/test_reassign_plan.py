@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from everlog.client.core.admin.reassign_plan import (
@@ -107,6 +107,16 @@ def above_their_share(assigned: Assignment, brokers: set[int]) -> int:
 
 
 @given(assignments([1, 2, 3], most=12, highest=3), st.sets(st.integers(1, 5), min_size=3, max_size=4))
+@example(
+    # Broker 3 leaves, and one of what it had goes to 2: not all to 4, with one of what 1 has behind it.
+    {
+        TopicPartition("t0", 0): (1, 3),
+        TopicPartition("t0", 1): (1, 3),
+        TopicPartition("t1", 0): (1, 2, 3),
+        TopicPartition("t1", 1): (1, 2, 3),
+    },
+    {1, 2, 4},
+)
 def test_no_even_spread_moves_less(assigned: Assignment, brokers: set[int]) -> None:
     few = dict(list(assigned.items())[:4])
 

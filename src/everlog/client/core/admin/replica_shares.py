@@ -1,7 +1,7 @@
 """Replicas as they are dealt out to brokers, within the limits of racks."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from everlog.client.core.admin.shift_paths import shortest_shift
@@ -28,6 +28,8 @@ class ReplicaShares:
         self._held: dict[int, dict[TopicPartition, None]] = {broker: {} for broker in racks}
         self._fixed = Counter(broker for replicas in others for broker in replicas)
         self._limits: dict[int, int] = {}
+        self._homes: dict[TopicPartition, frozenset[int]] = {}
+        """Who had each partition before, and may have it."""
         self.replicas: dict[TopicPartition, list[int]] = {}
         """Where each partition is, in order; complete once `complete` was called for it."""
 
@@ -44,6 +46,7 @@ class ReplicaShares:
                 self._held[broker][place] = None
             kept.append(broker if stays else _NOBODY)
         self.replicas[place] = kept
+        self._homes[place] = frozenset(kept)
 
     def complete(self, place: TopicPartition) -> None:
         """Give the replicas that had to go to the brokers with the fewest, each in its place in the order."""
@@ -59,9 +62,14 @@ class ReplicaShares:
 
     def even_out(self) -> None:
         """Move replicas until no broker has two more than another, as far as racks allow."""
+        # Those that have to be copied anyway may as well go elsewhere: that costs nothing.
+        self._even_out(self._movable_guests)
+        self._even_out(self._movable)
+
+    def _even_out(self, movable: Callable[[int, int], Iterator[TopicPartition]]) -> None:
         while True:
             counts = {broker: len(held) for broker, held in self._held.items()}
-            path = shortest_shift(counts, self._movable)
+            path = shortest_shift(counts, movable)
             if path is None:
                 return
             for giver, place, taker in path:
@@ -73,8 +81,12 @@ class ReplicaShares:
                 share, rest = divmod(sum(counts.values()), len(counts))
                 surplus = len(self._held[giver]) - share - bool(rest)
                 more = max(0, min(surplus, share - len(self._held[taker])))
-                for place in list(islice(self._movable(giver, taker), more)):
+                for place in list(islice(movable(giver, taker), more)):
                     self._move(place, giver, taker)
+
+    def _movable_guests(self, giver: int, taker: int) -> Iterator[TopicPartition]:
+        """What one broker could hand to another and did not have before."""
+        return (place for place in self._movable(giver, taker) if giver not in self._homes[place])
 
     def _movable(self, giver: int, taker: int) -> Iterator[TopicPartition]:
         """What one broker could hand to another: topics that crowd the giver first, then what is small."""
