@@ -44,8 +44,12 @@ _STYLE = """
 
 
 def svg_chart(results: Results) -> str:
-    """The headline rows as an SVG picture, readable on light and on dark."""
-    shown = [row for row in rows(results) if row.metric.headline and row.advantage]
+    """The headline rows, and all that miss their floor, as an SVG picture, readable on light and on dark."""
+    shown = [
+        row
+        for row in rows(results)
+        if row.advantage and (row.metric.headline or row.verdict is Verdict.MISSED)
+    ]
     height = _TOP + _ROW_HEIGHT * len(shown) + _BOTTOM
     machine = results.machine
     parts = [

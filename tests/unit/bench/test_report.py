@@ -100,6 +100,13 @@ def test_the_chart_is_well_formed_and_has_a_bar_for_each_headline_row() -> None:
     assert [bar.getAttribute("class") for bar in bars] == ["missed", "bar"]
 
 
+def test_what_misses_its_floor_is_in_the_chart_whichever_row_it_is() -> None:
+    rate = "produce.64KiB.12p.4c.mb_s"
+
+    assert "12 partitions" not in svg_chart(some_results({rate: ([300.0], [100.0])}))
+    assert "12 partitions" in svg_chart(some_results({rate: ([200.0], [100.0])}))
+
+
 def test_a_row_that_was_taken_beside_other_load_is_marked_and_named_provisional() -> None:
     figures = {RATE: ([500.0, 500.0], [100.0, 100.0])}
     quiet, busy = some_results(figures), some_results(figures, foreign_cores=0.9)
