@@ -6,6 +6,7 @@ none. Anything else, and everything where there was no compiler at installation,
 """
 
 from collections.abc import Callable
+from typing import NoReturn
 
 from everlog.ports.files import Buffer
 from everlog.records.batch import CRC_START
@@ -22,21 +23,31 @@ batches and of the largest one; the producer whose sequence numbers follow each 
 epoch, and the first of those numbers."""
 
 _check: Callable[[Buffer, Spans], Checked | None] | None
+_stamp: Callable[[Buffer, Spans, int, int], int] | None
 try:
     from everlog.records._kernel import check_run as _check
-    from everlog.records._kernel import stamp_run as stamp_run
+    from everlog.records._kernel import stamp_run as _stamp
 except ImportError:
-    _check = None
+    _check = _stamp = None
 
-    def stamp_run(data: Buffer, spans: Spans, base_offset: int, leader_epoch: int, /) -> int:
-        """There are no runs without the kernel."""
-        raise AssertionError("a run is made by the kernel")
+
+def _not_made(*_run: object) -> NoReturn:
+    raise AssertionError("a run is made by the kernel")
+
+
+stamp_run: Callable[[Buffer, Spans, int, int], int] = _stamp or _not_made
+"""Give each batch its place in the log, one behind the other; returns the offset behind the last."""
 
 
 BatchRun = tuple[memoryview, Spans, Checked, list[memoryview]]
 """Batches that passed every check that does not depend on the log: the data that they lie in and where, what
 was found, and the bytes of each, which are valid for as long as the data is. `stamp_run` gives them their
 places."""
+
+
+def run_bytes(run: BatchRun) -> int:
+    """Bytes of all batches of a run."""
+    return run[2][4]
 
 
 def unstamp_run(run: BatchRun) -> None:

@@ -27,6 +27,7 @@ try:
     from everlog.records._rows import tell_delivered
 except ImportError:
     tell_delivered = None
+
 Ticket = TypeVar("Ticket")
 
 

@@ -12,10 +12,9 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from everlog.broker.exchange import Exchange
-from everlog.broker.replicas import Replica
 from everlog.model.errors import ErrorCode, StorageError
 from everlog.model.ids import Instant, Timestamp
-from everlog.records.run import checked_run
+from everlog.records.run import checked_run, run_bytes
 from everlog.wire.hot.produce import ProduceResult, write_produce_answer
 from everlog.wire.hot.produce_run import ProduceRun, read_run, write_run_answers
 
@@ -64,41 +63,25 @@ def take_runs(broker: "Broker", session: "Session", data: memoryview, at: int, e
         if base_offsets is None:
             break
         answers = write_run_answers(topic, partition, correlation_ids, base_offsets, log.start_offset)
-        size = batches[2][4]
         if leading is None:
             if replica.watchers:
-                broker.parked.appended(replica, size)
+                broker.parked.appended(replica, run_bytes(batches))
             gathered.append(answers)
         else:
-            broker.replication.appended(replica, size)
-            _copied(broker, session, data, at, run, replica, answers)
+            end_offset = log.end_offset
+            broker.replication.appended(replica, run_bytes(batches))
+            if acks == 1 or leading.high_watermark >= end_offset:
+                gathered.append(answers)
+            else:
+                broker.replication.when_committed(
+                    replica,
+                    end_offset,
+                    partial(_committed, session.owe_run(run), run, answers),
+                    deadline=Instant(broker.clock.now() + _timeout_ms(data, at)),
+                    while_enough=True,
+                )
         at = after
     return at
-
-
-def _copied(
-    broker: "Broker",
-    session: "Session",
-    data: memoryview,
-    at: int,
-    run: ProduceRun,
-    replica: Replica,
-    answers: bytes,
-) -> None:
-    """Answer a run whose partition has other replicas: at once, or when enough of them have it."""
-    log, leading = replica.opened(), replica.leading
-    assert leading is not None, replica
-    end = log.end_offset
-    if run[2] == 1 or leading.high_watermark >= end:
-        session.gathered.append(answers)
-        return
-    broker.replication.when_committed(
-        replica,
-        end,
-        partial(_committed, session.owe_run(run), run, answers),
-        deadline=Instant(broker.clock.now() + _timeout_ms(data, at)),
-        while_enough=True,
-    )
 
 
 def _timeout_ms(data: memoryview, at: int) -> int:

@@ -6,6 +6,7 @@ All others, and all of them without the compiled reader, go one by one through `
 """
 
 from collections.abc import Callable
+from typing import NoReturn
 
 from everlog.ports.files import Buffer
 
@@ -14,22 +15,12 @@ ProduceRun = tuple[int, int, int, str | bytes, int, tuple[int, ...], tuple[tuple
 then of each request its correlation id, and where its batch begins and ends."""
 
 _read: Callable[[Buffer, int, int], ProduceRun | None] | None
+_write: Callable[[str | bytes, int, tuple[int, ...], list[int], int], bytes] | None
 try:
     from everlog.wire.hot._kernel import read_run as _read
-    from everlog.wire.hot._kernel import write_run_answers as write_run_answers
+    from everlog.wire.hot._kernel import write_run_answers as _write
 except ImportError:
-    _read = None
-
-    def write_run_answers(
-        topic: str | bytes,
-        partition: int,
-        correlation_ids: tuple[int, ...],
-        base_offsets: list[int],
-        start_offset: int,
-        /,
-    ) -> bytes:
-        """There are no runs without the kernel."""
-        raise AssertionError("a run is read by the kernel")
+    _read = _write = None
 
 
 def _find_none(data: Buffer, at: int, end: int, /) -> None:
@@ -38,6 +29,15 @@ def _find_none(data: Buffer, at: int, end: int, /) -> None:
 
 read_run: Callable[[Buffer, int, int], ProduceRun | None] = _read or _find_none
 """Read the run that begins at `at`, with the size field of its first request; None if none does."""
+
+
+def _not_read(*_run: object) -> NoReturn:
+    raise AssertionError("a run is read by the kernel")
+
+
+write_run_answers: Callable[[str | bytes, int, tuple[int, ...], list[int], int], bytes] = _write or _not_read
+"""Return the answer frames of a run of which none has failed, one behind the other: of its topic, partition
+and correlation ids, their base offsets and the log's first offset."""
 
 
 def runs_are_read() -> bool:
