@@ -21,7 +21,7 @@ def kernel(package: str, *sources: str, name: str = "_kernel") -> Extension:
 
 setup(
     ext_modules=[
-        kernel("everlog.records", "_kernel.c", "kernel_keys.c"),
+        kernel("everlog.records", "_kernel.c", "kernel_crc.c", "kernel_keys.c"),
         kernel(
             "everlog.records",
             "_columns.c",
@@ -29,6 +29,7 @@ setup(
             "columns_decode.c",
             "columns_encode.c",
             "columns_route.c",
+            "columns_run.c",
             name="_columns",
         ),
         kernel(
@@ -40,7 +41,8 @@ setup(
             "rows_run.c",
             name="_rows",
         ),
-        kernel("everlog.wire.hot", "_kernel.c"),
+        kernel("everlog.edge", "_appender.c", name="_appender"),
+        kernel("everlog.broker", "_lanes.c", "lane.c", name="_lanes"),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

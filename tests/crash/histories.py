@@ -234,6 +234,76 @@ def deleted_topics(machine: Machine) -> None:
     machine.remove_due()
 
 
+def go_ahead(machine: Machine, partition: TopicPartition, *counts: int, producer: int = -1) -> None:
+    """Append batches through the log's lane; once more where the first ones have ended a segment."""
+    for _ in range(2):
+        machine.append_in_lane(partition, *counts, producer=producer)
+        if machine.behind(partition):
+            return
+    raise AssertionError(f"{partition} knows all that was appended")
+
+
+def appends_in_lanes(machine: Machine) -> None:
+    """Batches that only a lane knows of when they are synced, when a checkpoint is written, at a roll."""
+    machine.create(A)
+    machine.create(B)
+    machine.append(A, 1, producer=7)
+    machine.append(B, 1)
+    for n in range(3):
+        go_ahead(machine, A, 2, 1, 3, producer=7)
+        go_ahead(machine, A, n + 1)
+        go_ahead(machine, B, 1, 1)
+        machine.sync(A)
+    machine.checkpoint()
+    go_ahead(machine, A, 2, producer=7)
+    machine.log(A).roll()
+    machine.append(A, 1, producer=7)
+    # More than the segment has room for: some go on in the next one.
+    go_ahead(machine, A, *[2] * 12, producer=7)
+    go_ahead(machine, B, 3, 2)
+    machine.sync(B)
+    for _ in range(3):
+        # Nothing but what the lane has is there to be synced.
+        go_ahead(machine, A, 1)
+        machine.sync(A)
+    machine.checkpoint()
+    go_ahead(machine, A, 2, 2, producer=7)
+
+
+def cuts_and_stops_with_lanes_ahead(machine: Machine) -> None:
+    """Logs are cut, expire, begin an epoch and stop while batches are known to their lanes alone."""
+    machine.create(A)
+    machine.create(B)
+    machine.append(A, 2, producer=5)
+    machine.append(B, 1)
+    go_ahead(machine, A, 2, 2, 2, 2, producer=5)
+    go_ahead(machine, B, 1, 2)
+    machine.truncate(A, 6)
+    machine.epoch = 1
+    machine.append(A, 1, producer=6)
+    go_ahead(machine, A, 1, 1, producer=6)
+    machine.sync(A)
+    go_ahead(machine, A, 2, producer=6)
+    machine.stop()
+    machine.start()
+    machine.append(A, 1)
+    go_ahead(machine, A, 3, 3, producer=6)
+    machine.delete_records(A, machine.ghosts[A].end - 4)
+    machine.checkpoint()
+    machine.append(B, 1, producer=8)
+    machine.clock.advance(machine.settings.retention_ms * 2)
+    go_ahead(machine, B, 2, 1, producer=8)
+    machine.expire()
+    go_ahead(machine, B, 1, producer=8)
+    machine.clock.advance(machine.settings.retention_ms * 3)
+    machine.expire()
+    machine.append(A, 1)
+    go_ahead(machine, A, 1, 2)
+    machine.delete(B)
+    machine.sync(A)
+    go_ahead(machine, A, 2)
+
+
 def random_work(machine: Machine, seed: int, steps: int) -> None:
     """Whatever chance brings, in any order."""
     chance = SimRandom(f"work {seed}")
@@ -267,6 +337,9 @@ def random_work(machine: Machine, seed: int, steps: int) -> None:
                 machine.expire()
             case 9:
                 machine.epoch += 1
+            case 10 | 11 | 12 | 13:
+                counts = [chance.below(3) + 1 for _ in range(chance.below(3) + 1)]
+                machine.append_in_lane(partition, *counts, producer=chance.pick((-1, 1, 2)))
             case _:
                 machine.append(partition, chance.below(4) + 1, producer=chance.pick((-1, 1, 2)))
 
@@ -284,5 +357,7 @@ SCRIPTED: dict[str, History] = {
         clean_stops,
         stops_of_logs_without_records,
         deleted_topics,
+        appends_in_lanes,
+        cuts_and_stops_with_lanes_ahead,
     )
 }

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from everlog.broker.replicas import Replica
 from everlog.log.directory import LogDirectory
 from everlog.log.partition import Origin, PartitionLog, World
 from everlog.log.settings import LogSettings
@@ -14,6 +15,13 @@ from everlog.sim.aside import SimAside
 from everlog.sim.chance import SimRandom
 from everlog.sim.clock import SimClock
 from everlog.sim.disk import SimFiles
+from everlog.wire.codec import encode_request
+from everlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+try:
+    from everlog.broker import _lanes
+except ImportError:
+    _lanes = None  # type: ignore[assignment]  # the one module that may be missing
 
 DATA = "/data"
 SMALL = LogSettings(
@@ -38,8 +46,8 @@ class Ghost:
     """All batches ever appended, as they lie on disk, but for those that were cut off."""
     past: list[list[bytes]] = field(default_factory=list[list[bytes]])
     """The same before each cut: a cut that was not synced may be undone by a crash."""
-    attempt: bytearray | None = None
-    """A batch whose append has not returned; the log stamps it in place."""
+    attempts: list[bytearray | memoryview] = field(default_factory=list[bytearray | memoryview])
+    """Batches whose append has not returned; the log stamps them in place."""
     synced_end: int = 0
     """Below it nothing may be lost."""
     start_at_least: int = 0
@@ -56,8 +64,13 @@ class Ghost:
 
     def histories(self) -> list[list[bytes]]:
         """Every sequence of batches that may be found, from the first one ever on."""
-        now = [*self.batches, bytes(self.attempt)] if self.attempt is not None else self.batches
-        return [now, *self.past]
+        stamped = [batch for batch in map(bytes, self.attempts) if view_of(batch).leader_epoch >= 0]
+        return [[*self.batches, *stamped], *self.past]
+
+    @property
+    def end(self) -> int:
+        """Where the log ends, without asking it: that would have it look at what came through its lane."""
+        return view_of(self.batches[-1]).next_offset if self.batches else 0
 
 
 class Machine:
@@ -93,6 +106,65 @@ class Machine:
         self, partition: TopicPartition, count: int = 1, *, producer: int = -1, transactional: bool = False
     ) -> None:
         """Append a batch of so many records whose bytes and timestamps tell them apart."""
+        sequence = self._next_sequence(partition, producer)
+        batch = self._a_batch(count, producer, sequence, transactional=transactional)
+        self._put(partition, batch, Origin.CLIENT)
+
+    def append_in_lane(self, partition: TopicPartition, *counts: int, producer: int = -1) -> None:
+        """Append batches the short way, as requests that came together do, as far as the log lets them.
+
+        The log does not know of them when this returns. Without the compiled code all go the other way.
+        """
+        sequence = self._next_sequence(partition, producer)
+        frames: list[bytes] = []
+        places: list[tuple[int, int, int]] = []
+        at = 0
+        for count in counts:
+            batch = bytes(self._a_batch(count, producer, sequence))
+            sequence += count if producer >= 0 else 0
+            frame = a_produce_frame(partition, batch)
+            begin = at + frame.index(batch)
+            at += len(frame)
+            places.append((begin, begin + len(batch), at))
+            frames.append(frame)
+        data = memoryview(bytearray(b"".join(frames)))
+        at = 0
+        while places:
+            after = self._take_run(partition, data, at, [data[begin:end] for begin, end, _ in places])
+            if after == at:
+                begin, end, after = places[0]
+                self._put(partition, bytearray(data[begin:end]), Origin.CLIENT)
+            places = [place for place in places if place[2] > after]
+            at = after
+
+    def _take_run(
+        self, partition: TopicPartition, data: memoryview, at: int, batches: list[memoryview]
+    ) -> int:
+        """Have the compiled code take requests, once more with a lane if that is what it lacks."""
+        if _lanes is None:
+            return at
+        log, ghost = self.log(partition), self.ghosts[partition]
+        epoch = LeaderEpoch(self.epoch)
+        replica = Replica(partition, ghost.topic_id, epoch, 1, lambda _: log)
+        replica.leads, replica.log = True, log
+        by_name = {partition.topic: {partition.partition: replica}}
+        after = at
+        for _ in range(2):
+            ghost.attempts = list(batches)
+            after, _, _, stuck = _lanes.take(by_name, {}, data, at, len(data), self.clock.wall())
+            ghost.attempts = []
+            if after != at or stuck is None or not log.enter_lane(_lanes.Lane, epoch, stuck[1]):
+                break
+        written = [bytes(batch) for batch in batches if view_of(bytes(batch)).leader_epoch >= 0]
+        ghost.batches += written
+        return after
+
+    def behind(self, partition: TopicPartition) -> bool:
+        """Whether the log has batches that it does not know of; True without the compiled code."""
+        lane = self.log(partition).lane
+        return _lanes is None or (lane is not None and lane.pending > 0)
+
+    def _a_batch(self, count: int, producer: int, sequence: int, *, transactional: bool = False) -> bytearray:
         records: list[NewRecord] = []
         for _ in range(count):
             self._records += 1
@@ -100,15 +172,13 @@ class Machine:
             # Every fifth timestamp is older than the one before: the time index has to skip it.
             timestamp = self.clock.wall() + self._records * 10 - (300 if self._records % 5 == 0 else 0)
             records.append(NewRecord(b"key", value, (), timestamp))
-        sequence = self._next_sequence(partition, producer)
-        batch = build_batch(
+        return build_batch(
             records,
             producer_id=producer,
             producer_epoch=0 if producer >= 0 else -1,
             base_sequence=sequence,
             transactional=transactional,
         )
-        self._put(partition, batch, Origin.CLIENT)
 
     def _next_sequence(self, partition: TopicPartition, producer: int) -> int:
         if producer < 0:
@@ -124,10 +194,10 @@ class Machine:
     def _put(self, partition: TopicPartition, batch: bytearray, origin: Origin) -> None:
         ghost = self.ghosts[partition]
         view = batch_at(batch)
-        ghost.attempt = batch
+        ghost.attempts = [batch]
         log = self.log(partition)
         appended = log.append(view, LeaderEpoch(self.epoch), self.clock.wall(), origin)
-        ghost.attempt = None
+        ghost.attempts = []
         assert not appended.duplicate
         ghost.batches.append(bytes(batch))
 
@@ -136,8 +206,9 @@ class Machine:
         plan = log.sync_plan()
         if plan is not None:
             plan.run()
-            ghost.synced_end = int(plan.end_offset)
             log.synced(plan)
+        # All that was appended, whoever knows of it.
+        ghost.synced_end = ghost.end
 
     def checkpoint(self) -> None:
         starts = {partition: self.log(partition).start_offset for partition in self.directory.partitions}
@@ -153,7 +224,7 @@ class Machine:
         """Let everything expire that is due, which must bring the logs to these starts."""
         for partition, start in expected_starts.items():
             self.ghosts[partition].start_at_most = start
-        ends = {partition: self.log(partition).end_offset for partition in self.directory.partitions}
+        ends = {partition: Offset(self.ghosts[partition].end) for partition in self.directory.partitions}
         waiting = self.directory.enforce_retention(self.clock.wall(), ends)
         for partition, start in expected_starts.items():
             assert self.log(partition).start_offset == start, (self.log(partition), start)
@@ -164,7 +235,7 @@ class Machine:
         """Let expire whatever is due, and remove what was due to be removed."""
         for partition in self.directory.partitions:
             self.ghosts[partition].start_at_most = self.oldest_kept(partition)
-        ends = {partition: self.log(partition).end_offset for partition in self.directory.partitions}
+        ends = {partition: Offset(self.ghosts[partition].end) for partition in self.directory.partitions}
         self.directory.enforce_retention(self.clock.wall(), ends)
         self.checkpoint()
         deletions = self.directory.due_deletions(self.clock.now())
@@ -178,11 +249,11 @@ class Machine:
         bases = [int(name[:20]) for name in names]
         limit = self.clock.wall() - self.settings.retention_ms
         start = int(log.start_offset)
-        for base, end in zip(bases, [*bases[1:], int(log.end_offset)], strict=True):
+        for base, end in zip(bases, [*bases[1:], ghost.end], strict=True):
             inside = [view for view in map(view_of, ghost.batches) if base <= view.base_offset < end]
             if end > start and any(view.max_timestamp >= limit for view in inside):
                 break
-            if not inside and end == log.end_offset:
+            if not inside and end == ghost.end:
                 break
             start = max(start, end)
         return start
@@ -191,7 +262,8 @@ class Machine:
         """The first offset of some batch that is still in the log."""
         log = self.log(partition)
         starts = [view_of(batch).base_offset for batch in self.ghosts[partition].batches]
-        return chance.pick([start for start in starts if start >= log.start_offset] or [int(log.end_offset)])
+        ends_at = self.ghosts[partition].end
+        return chance.pick([start for start in starts if start >= log.start_offset] or [ends_at])
 
     def remove_due(self) -> None:
         """Let the delay pass and remove what waited for it."""
@@ -213,7 +285,7 @@ class Machine:
 
     def stop(self) -> None:
         """Stop cleanly, which makes everything durable."""
-        ends = {partition: int(self.log(partition).end_offset) for partition in self.directory.partitions}
+        ends = {partition: self.ghosts[partition].end for partition in self.directory.partitions}
         starts = {partition: int(self.log(partition).start_offset) for partition in self.directory.partitions}
         self.directory.close(SimAside())
         assert self.directory.problems == []
@@ -235,6 +307,13 @@ def open_directory(files: SimFiles, clock: SimClock, settings: LogSettings = SMA
     for _ in directory.recover(lambda partition: settings):
         pass
     return directory
+
+
+def a_produce_frame(partition: TopicPartition, batch: bytes) -> bytes:
+    """A produce request with one batch."""
+    data = PartitionProduceData(index=partition.partition, records=memoryview(batch))
+    topic = TopicProduceData(name=partition.topic, partition_data=[data])
+    return encode_request(ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]), 9, 0, "crash")
 
 
 def view_of(batch: bytes) -> BatchView:

@@ -87,8 +87,9 @@ def told_apart(disk: SimFiles) -> dict[str, bytes | None]:
     }
 
 
-def crash_everywhere(name: str, history: History, seeds: int) -> CrashEverywhere:
+def crash_everywhere(name: str, history: History, seeds: int, room_bytes: int = 0) -> CrashEverywhere:
     machine = Machine()
+    machine.files.room_bytes = room_bytes
     crasher = CrashEverywhere(name, machine, seeds)
     history(machine)
     crasher.crash("at the end")
@@ -99,6 +100,13 @@ def crash_everywhere(name: str, history: History, seeds: int) -> CrashEverywhere
 @pytest.mark.parametrize("name", SCRIPTED)
 def test_every_crash_is_survived(name: str) -> None:
     crasher = crash_everywhere(name, SCRIPTED[name], SEEDS)
+
+    assert crasher.points > 50
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_every_crash_is_survived_with_room_behind_the_logs_ends(name: str) -> None:
+    crasher = crash_everywhere(name, SCRIPTED[name], 1, room_bytes=700)
 
     assert crasher.points > 50
 

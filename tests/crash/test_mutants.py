@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from everlog.broker.handlers.produce_run import lanes_are_built
 from everlog.log.directory import LogDirectory
 from everlog.log.partition import PartitionLog
 from everlog.log.recovery import Opening
@@ -128,6 +129,28 @@ def files_of_a_log_without_records_count_as_durable(patch: pytest.MonkeyPatch) -
     patch.setattr(LogDirectory, "_open_as", open_as)
 
 
+def a_sync_leaves_out_what_the_lane_has(patch: pytest.MonkeyPatch) -> None:
+    """The log does not look at what was appended through its lane when it is asked for a sync."""
+
+    def sync_plan(self: PartitionLog) -> SyncPlan | None:
+        unsynced = self._unsynced  # pyright: ignore[reportPrivateUsage]  # as above
+        active, end = self._active, self._end_offset  # pyright: ignore[reportPrivateUsage]  # as above
+        return unsynced.plan(active, end, self.epochs)
+
+    patch.setattr(PartitionLog, "sync_plan", sync_plan)
+
+
+def a_stop_leaves_out_what_the_lane_has(patch: pytest.MonkeyPatch) -> None:
+    """The lane is let go of before the log has taken in what was appended through it."""
+    really_close = PartitionLog.closing_plan
+
+    def closing_plan(self: PartitionLog) -> SyncPlan | None:
+        self.lane = None
+        return really_close(self)
+
+    patch.setattr(PartitionLog, "closing_plan", closing_plan)
+
+
 MUTANTS: dict[Patch, str] = {
     logs_are_not_synced: "group_commits",
     names_are_not_synced: "group_commits",
@@ -139,11 +162,16 @@ MUTANTS: dict[Patch, str] = {
     damage_does_not_end_the_log: "appends_and_rolls",
     a_stop_does_not_wait_for_its_syncs: "clean_stops",
     files_of_a_log_without_records_count_as_durable: "stops_of_logs_without_records",
+    a_sync_leaves_out_what_the_lane_has: "appends_in_lanes",
+    a_stop_leaves_out_what_the_lane_has: "cuts_and_stops_with_lanes_ahead",
 }
+OF_LANES = (a_sync_leaves_out_what_the_lane_has, a_stop_leaves_out_what_the_lane_has)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: getattr(mutant, "__name__", ""))
 def test_a_broken_rule_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    if mutant in OF_LANES and not lanes_are_built():
+        pytest.skip("the kernels are not built, or EVERLOG_PURE_PYTHON is set")
     name = MUTANTS[mutant]
     mutant(monkeypatch)
 

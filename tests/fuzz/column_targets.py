@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from types import ModuleType
+from typing import Any, Protocol, TypeVar
 
 from everlog.model.errors import CorruptDataError
-from everlog.records import columns, columns_plain
+from everlog.records import columns, columns_plain, rows_plain
+from everlog.records import rows as rows_compiled
 from everlog.records.batch import HEADER_BYTES, BatchView
 from everlog.records.builder import NewRecord, build_batch
 from everlog.records.column_buffers import (
@@ -21,6 +23,7 @@ from everlog.records.column_buffers import (
     Span,
 )
 from everlog.records.reader import read_records
+from everlog.records.runs import plain_run
 from tests.fuzz.target import Target, found
 
 _NOON = 1_700_000_000_000
@@ -70,6 +73,30 @@ def _decode(data: bytes) -> None:
     if isinstance(answers[0], Columns) and not batch.codec:
         wanted = [record for record in read_records(batch) if start <= record.offset < stop]
         found(answers[0].rows == len(wanted), "columns have other rows than the reader reads")
+
+
+def _run(data: bytes) -> None:
+    """The offset to begin at, then what an answer brings of a partition."""
+    run = plain_run(data[1:], data[0]) if data else None
+    if run is None:
+        return
+    found(len(run) == len(run.views), "a run counts other batches than are in it")
+    plain = all(not batch.codec and not batch.is_control and not batch.is_transactional for batch in run)
+    found(plain, "a batch of a run is not plain")
+    found(run[-1].next_offset == run.next_offset, "a run ends elsewhere")
+    found(run[0].next_offset > data[0], "a run begins before its start")
+    found(run.checksums_hold() == all(batch.checksum_holds() for batch in run), "the checksums differ")
+    span = Span(run.raw, None, data[0], LARGEST_INT64, 0, 0)
+    answers = [_refusal(CorruptDataError, partial(twin.decode_columns, [span])) for twin in _TWINS]
+    found(answers[0] == answers[1], "the two decoders of runs differ")
+    rows = [_rows_of(twin, run.raw, data[0]) for twin in (rows_plain, rows_compiled)]
+    found(rows[0] == rows[1], "the two readers of runs differ")
+
+
+def _rows_of(twin: ModuleType, raw: memoryview, start: int) -> tuple[list[Any], Any]:
+    into: list[Any] = []
+    read_to = twin.read_run(raw, 0, "topic", 0, start, None, into, 1000)
+    return [tuple(getattr(row, name) for name in row.__match_args__) for row in into], read_to
 
 
 def _encode(data: bytes) -> None:
@@ -129,6 +156,13 @@ def _decode_seeds() -> list[bytes]:
     ]
 
 
+def _run_seeds() -> list[bytes]:
+    batches = [
+        bytes(build_batch(_RECORDS[:count], base_offset=base)) for base, count in ((0, 2), (2, 1), (3, 3))
+    ]
+    return [b"\x00" + b"".join(batches), b"\x02" + b"".join(batches)[:-3]]
+
+
 def _encode_seeds() -> list[bytes]:
     offsets = b"".join(number.to_bytes(4, "little") for number in (0, 1, 3, 3, 6))
     return [
@@ -138,5 +172,6 @@ def _encode_seeds() -> list[bytes]:
 
 COLUMN_TARGETS = (
     Target("columns_decode", _decode, _decode_seeds, weight=2),
+    Target("columns_run", _run, _run_seeds, weight=2),
     Target("columns_encode", _encode, _encode_seeds, largest_input=256),
 )

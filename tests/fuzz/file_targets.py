@@ -1,9 +1,13 @@
 """Targets of the disk: every file that is read at a start, as rot or another program may have left it."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import cast
 
 from everlog.controller.snapshotter import image_in
+from everlog.embedded.layout import FILE_NAME, Layout, PlannedBroker, properties_text
 from everlog.log.aborted_index import AbortedTxn, pack, unpack
 from everlog.log.checkpoint import (
     MetaProperties,
@@ -295,6 +299,36 @@ def _server_properties(data: bytes) -> None:
         pass
 
 
+@cache
+def _home() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="everlog-fuzz-")
+
+
+def _cluster_layout(data: bytes) -> None:
+    """A layout that is taken can be acted upon, and is the same when it was written again."""
+    directory = Path(_home().name)
+    (directory / FILE_NAME).write_bytes(data)
+    try:
+        layout = Layout.found(directory)
+    except ConfigError:
+        return
+    assert layout is not None
+    for broker in layout.brokers:
+        settings = layout.settings(broker, directory, "127.0.0.1", {})
+        parse_broker_settings(properties_text(settings))
+    found(0 < layout.majority <= len(layout.brokers), f"{layout} has no majority")
+    layout.keep(directory)
+    found(Layout.found(directory) == layout, "a layout changes when written")
+
+
+def _cluster_layout_seeds() -> list[bytes]:
+    brokers = (PlannedBroker(1, 12_000, 12_001), PlannedBroker(2, 12_002, None))
+    with TemporaryDirectory(prefix="everlog-fuzz-") as name:
+        Layout("4L6g3nShT-eMCtK--X86sw", brokers).keep(Path(name))
+        written = (Path(name) / FILE_NAME).read_bytes()
+    return [written, b'{"cluster_id": "x", "brokers": []}', b"{}"]
+
+
 def _segment(data: bytes) -> None:
     """A segment walked by header and by checksum: what the second proves, the first finds as well."""
     file = cast("File", OneFile(data))
@@ -385,6 +419,7 @@ FILE_TARGETS = (
         _server_properties,
         _texts(_PROPERTIES, "a\\\n b=c\\u0041\\t\n!x\nk", "node.id=\\u12"),
     ),
+    Target("cluster_layout", _cluster_layout, _cluster_layout_seeds, largest_input=_LARGEST_TEXT),
     Target("segment", _segment, _segment_seeds),
     Target("metadata_snapshot", _metadata_snapshot, _metadata_snapshot_seeds, weight=2),
 )

@@ -4,16 +4,22 @@ Each target runs in a child process with a limit on its memory and on the time o
 share of `--seconds` or of `--executions` is used up. New inputs that reach new code are kept below
 `.work/fuzz` and tried first next time. An input that breaks a target is kept there too, under
 `crashes`; put it into `tests/corpus/TARGET/` together with the fix. Exit code 1 if there was one.
+
+It needs atheris, which is to be had for Linux on x86_64. The corpus is replayed by the tests without it.
 """
 
 import argparse
+import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
 import time
 from hashlib import sha1
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.fuzz.targets import TARGETS
 
@@ -38,6 +44,12 @@ def main() -> None:
     unknown = [name for name in names if name not in TARGETS]
     if unknown:
         sys.exit(f"no target {', '.join(unknown)}; there are {', '.join(TARGETS)}")
+    if not options.keep and find_spec("atheris") is None:
+        sys.exit(
+            f"atheris is not installed, and fuzzing needs it: pip has it for Linux on x86_64, this is "
+            f"{platform.system()} on {platform.machine()}. What was kept is replayed without it, by "
+            "pytest tests/fuzz"
+        )
     total, failed = 0, list[str]()
     started = time.monotonic()
     weights = sum(TARGETS[name].weight for name in names)
@@ -87,14 +99,17 @@ def _fuzz(name: str, seconds: float, executions: int) -> tuple[int, bool]:
         *([f"-atheris_runs={executions}"] if executions else []),
     ]
     started = time.monotonic()
-    child = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz.child", name, *limits, str(kept)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    # The fuzzer ends its process at once, which leaves temporary files behind.
+    with TemporaryDirectory(prefix="everlog-fuzz-") as scratch:
+        child = subprocess.run(
+            [sys.executable, "-m", "tests.fuzz.child", name, *limits, str(kept)],
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": scratch},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
     output = child.stdout + child.stderr
     executed = _number(_EXECUTED, output) or _number(_RUNNING, output)
     rate = executed / max(0.001, time.monotonic() - started)

@@ -7,6 +7,7 @@ from tests.fuzz.record_targets import RECORD_TARGETS
 from tests.fuzz.row_targets import ROW_TARGETS
 from tests.fuzz.run_targets import RUN_TARGETS
 from tests.fuzz.target import Target
+from tests.fuzz.tool_targets import TOOL_TARGETS
 from tests.fuzz.wire_targets import WIRE_TARGETS
 
 TARGETS: dict[str, Target] = {
@@ -19,5 +20,6 @@ TARGETS: dict[str, Target] = {
         *ROW_TARGETS,
         *COLUMN_TARGETS,
         *FILE_TARGETS,
+        *TOOL_TARGETS,
     )
 }

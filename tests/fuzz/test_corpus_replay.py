@@ -4,12 +4,15 @@ It needs no fuzzer. `python -m tests.fuzz.run` makes new inputs; see there.
 """
 
 import time
+import tomllib
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from tests.fuzz import run
 from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
 
@@ -56,8 +59,36 @@ def test_kept_inputs_are_read_or_refused_within_bounds(target: Target) -> None:
         replay(target, name, data)
 
 
-def test_the_corpus_is_small_and_belongs_to_targets() -> None:
+def test_the_corpus_is_small_and_has_something_for_every_target_and_nothing_else() -> None:
     files = [file for file in CORPUS.rglob("*") if file.is_file()]
 
-    assert {file.parent.name for file in files} <= set(TARGETS)
+    assert {file.parent.name for file in files} == set(TARGETS)
     assert sum(file.stat().st_size for file in files) < MAX_CORPUS_BYTES
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "wanted"),
+    [("linux", "x86_64", True), ("linux", "aarch64", False), ("darwin", "arm64", False)],
+)
+def test_the_fuzzer_is_asked_for_only_where_there_is_a_wheel_of_it(
+    system: str, machine: str, *, wanted: bool
+) -> None:
+    project = tomllib.loads((CORPUS.parents[1] / "pyproject.toml").read_text())
+    listed = project["project"]["optional-dependencies"]["test"]
+    (atheris,) = (one for one in map(Requirement, listed) if one.name == "atheris")
+
+    assert atheris.marker is not None
+    assert atheris.marker.evaluate({"sys_platform": system, "platform_machine": machine}) == wanted
+
+
+def test_whoever_fuzzes_without_the_fuzzer_is_told_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def find_nothing(_name: str) -> None:
+        """Say that it is not installed."""
+
+    monkeypatch.setattr("tests.fuzz.run.find_spec", find_nothing)
+    monkeypatch.setattr("sys.argv", ["run"])
+
+    with pytest.raises(SystemExit, match=r"atheris is not installed.*replayed without it"):
+        run.main()

@@ -12,8 +12,10 @@ from everlog.wire.apis import APIS, Api, ApiKey
 from everlog.wire.codec import (
     RequestHeader,
     decode_request,
+    decode_response,
     decode_value,
     encode_request,
+    encode_response,
     encode_value,
     is_too_new_api_versions,
     read_request_header,
@@ -21,8 +23,10 @@ from everlog.wire.codec import (
 from everlog.wire.generate import module_of
 from everlog.wire.hot.fetch import NO_BROKER_EPOCH, FetchData, FetchPartition, read_fetch
 from everlog.wire.hot.produce import FIRST_WITH_TOPIC_ID, ProduceData, read_produce
+from everlog.wire.hot.replica_fetch import VERSION as REPLICA_FETCH_VERSION
+from everlog.wire.hot.replica_fetch import ReplicaAnswer, read_replica_answer
 from everlog.wire.message import Message
-from everlog.wire.messages.fetch import FetchRequest
+from everlog.wire.messages.fetch import FetchRequest, FetchResponse
 from everlog.wire.messages.produce import ProduceRequest
 from everlog.wire.schema import Field, Schema, Struct
 from everlog.wire.schemas import all_schemas
@@ -195,6 +199,61 @@ def _answer(data: bytes) -> None:
     _round_trip(data, _kinds(answers=True))
 
 
+_PASSED_OVER_BY_FOLLOWERS = (
+    "throttle_time_ms",
+    "current_leader",
+    "snapshot_id",
+    "aborted_transactions",
+    "preferred_read_replica",
+    "node_endpoints",
+    "bytes come after the message",
+)
+
+
+def _replica_answer(data: bytes) -> None:
+    """What a follower reads by hand of a leader's answer is what the general reader reads."""
+    frame = memoryview(data)
+    general: Message | ProtocolError
+    try:
+        _, general = decode_response(ApiKey.FETCH, REPLICA_FETCH_VERSION, frame, _MAX_ELEMENTS)
+    except ProtocolError as refusal:
+        general = refusal
+    try:
+        read = read_replica_answer(frame)
+    except ProtocolError as error:
+        found(isinstance(general, ProtocolError), f"{general} is refused by the follower's reader: {error}")
+        return
+    if not isinstance(general, FetchResponse):
+        # What it has no use for, the follower's reader passes over.
+        unused = any(name in str(general) for name in _PASSED_OVER_BY_FOLLOWERS)
+        found(unused, f"the follower's reader has read {read}, which is refused: {general}")
+        return
+    expected = [
+        ReplicaAnswer(
+            bytes(topic.topic_id),
+            one.partition_index,
+            one.error_code,
+            one.high_watermark,
+            one.log_start_offset,
+            # An epoch that is none says that the logs do not part, as with Kafka.
+            None if parting.epoch < 0 else (parting.epoch, parting.end_offset),
+            memoryview(one.records) if one.records else None,
+        )
+        for topic in general.responses
+        for one in topic.partitions
+        for parting in (one.diverging_epoch,)
+    ]
+    found(
+        read == (general.error_code, general.session_id, expected),
+        f"a Fetch answer is {general}, and {read} to the follower's reader",
+    )
+
+
+def _replica_answer_seeds() -> list[bytes]:
+    filled = filled_message("FetchResponse", REPLICA_FETCH_VERSION)
+    return [encode_response(answer, REPLICA_FETCH_VERSION, 7)[4:] for answer in (filled, FetchResponse())]
+
+
 def _value(data: bytes) -> None:
     _round_trip(data, _kinds(answers=False))
 
@@ -273,6 +332,7 @@ WIRE_TARGETS = (
     Target("request_header", _request_header, _request_header_seeds, weight=2),
     Target("requests", _request, _request_seeds, weight=5),
     Target("answers", _answer, lambda: _seeds_of(_kinds(answers=True)), weight=3),
+    Target("replica_answer", _replica_answer, _replica_answer_seeds, weight=2),
     Target("values", _value, lambda: _seeds_of(_kinds(answers=False)), weight=2),
     Target("metadata_record", _metadata_record, _metadata_record_seeds),
 )

@@ -54,6 +54,7 @@ from everlog.sim.machine import CONTROLLERS_PORT, Machine, host_name
 from everlog.sim.mesh import Mesh
 from everlog.sim.network import Weather
 from everlog.sim.plan import Crashes
+from everlog.sim.platter import Loss
 from everlog.sim.quorum_ghosts import QuorumGhosts
 from everlog.sim.timeline import Timeline
 from everlog.wire.api_keys import ApiKey
@@ -166,6 +167,8 @@ class QuorumWorld:
         self.machines: list[Machine] = [self._machine(node_id) for node_id in range(1, plan.nodes + 1)]
         self.nemesis = ClusterNemesis(cast("ClusterWorld", self), chance.fork("nemesis"))
         self._proposed = 0
+        self._propose_every_ms = 60
+        """At most so long between proposals."""
 
     def _machine(self, node_id: int) -> Machine:
         plan, name = self.plan, host_name(node_id)
@@ -233,6 +236,49 @@ class QuorumWorld:
         self._run_until(self._agree, "agreement", _LIVENESS_MS)
         return self.ghosts.committed_end
 
+    def fail_over(self, disk_ms: int, stall_ms: int = 0, dead: int = 1) -> tuple[int, int]:
+        """Let one disk be slow and kill the leader, and others; how long until another has committed.
+
+        Each job of the slow disk takes `disk_ms`. Its node does nothing for `stall_ms` at a time, as one does
+        that writes to a slow disk on its loop. The other figure is how many leaders began in the ten
+        seconds after that.
+        """
+        for machine in self.machines:
+            self.time.at(self._chance.below(50), machine.start)
+        self._propose_every_ms = 500
+        self.time.at(10, self._propose)
+        self._run_until(lambda: self.ghosts.committed_end > 10 and self._agree(), "the beginning", 60_000)
+        leader = next(machine for machine in self.machines if self._member(machine).is_active)
+        others = [one for one in self.machines if one is not leader]
+        slow = others.pop(self._chance.below(len(others)))
+        slow.disk_ms = disk_ms
+        if stall_ms:
+            self._stall(slow, stall_ms)
+        self._run_for(3_000 + self._chance.below(2_000))
+        for machine in [leader, *others[: dead - 1]]:
+            machine.crash(Loss.NONE)
+        began, before = self.time.now_ms(), self.ghosts.committed_end
+        # The entry that announces a leader is committed with the first, a proposal with the second.
+        self._run_until(lambda: self.ghosts.committed_end > before + 4, "the failover", 60_000)
+        took_ms = self.time.now_ms() - began
+        epoch = self._epoch()
+        self._run_for(10_000)
+        return took_ms, self._epoch() - epoch
+
+    def _stall(self, machine: Machine, stall_ms: int) -> None:
+        """Let a node do what has come up, once in a while."""
+        if machine.node is not None:
+            machine.go_on()
+            machine.pause()
+            self.time.at(stall_ms, lambda: self._stall(machine, stall_ms))
+
+    def _run_for(self, ms: int) -> None:
+        end = self.time.now_ms() + ms
+        self._run_until(lambda: self.time.now_ms() >= end, "time", ms + 1_000)
+
+    def _epoch(self) -> int:
+        return max(int(self._member(one).epoch) for one in self.machines if one.node is not None)
+
     def _run_until(self, over: Callable[[], bool], what: str, limit_ms: int) -> None:
         if not self.time.run_until(over, limit_ms):
             state = [
@@ -246,7 +292,7 @@ class QuorumWorld:
         for machine in self.machines:
             if machine.node is not None and machine.serving and self._member(machine).is_active:
                 machine.do(lambda machine=machine: self._propose_to(machine))  # type: ignore[misc]
-        self.time.at(5 + self._chance.below(60), self._propose)
+        self.time.at(5 + self._chance.below(self._propose_every_ms), self._propose)
 
     def _propose_to(self, machine: Machine) -> None:
         if machine.node is None:
@@ -315,3 +361,9 @@ def run_quorum_seed(seed: int, trace: Trace | None = None) -> int:
     except Exception as error:
         error.add_note(str(plan))
         raise
+
+
+def slow_world(seed: int, voters: int) -> QuorumWorld:
+    """A quorum with Kafka's time-outs and nothing that strikes it, for `fail_over`."""
+    plan = replace(draw_quorum(seed), nodes=voters, drifts_ppm=(0,) * voters, settings={}, strikes=())
+    return QuorumWorld(plan)

@@ -431,7 +431,7 @@ class RaftWorld:
         for _ in range(2 if self._random.random() < self.faults.repeat else 1):
             if not self._is_lost(node.key.id, to):
                 self._at(self._delay(), arrive)
-        patience_ms = self.timing.election_ms if isinstance(request, Vote) else self.timing.fetch_ms
+        patience_ms = self.timing.vote_ms if isinstance(request, Vote) else self.timing.fetch_ms
         self._at(patience_ms, lambda: settle(Unanswered(to, request)))
 
     def _is_lost(self, start: int, end: int) -> bool:

@@ -23,7 +23,7 @@ from everlog.sim.checkers import summary
 from everlog.sim.client_world import run_client_seed
 from everlog.sim.world import Result, World
 
-_SEEDS = int(os.environ.get("EVERLOG_SIM_CLIENT_SEEDS", "100"))
+_SEEDS = int(os.environ.get("EVERLOG_SIM_CLIENT_SEEDS", "50"))
 _CHUNK = 10
 _QUICK = 20
 _PINNED = [

@@ -23,6 +23,7 @@ from everlog.broker.repairs import Repairs
 from everlog.broker.replicas import Replica, Replicas
 from everlog.broker.replication import Replication
 from everlog.broker.session import Session
+from everlog.broker.slices import Slices
 from everlog.broker.topic_settings import min_insync_replicas, topic_log_settings
 from everlog.controller.producer_ids import ProducerIdPool
 from everlog.log.directory import LogDirectory, newer_of
@@ -84,12 +85,19 @@ class Broker:
         self.image: ClusterImage = member.image
         """The cluster as far as it is committed."""
         self.replicas = Replicas()
-        self.parked = ParkingLot(alarm)
+        self.lanes: dict[PartitionLog, None] = {}
+        """Logs whose lanes were opened, the first one first (`handlers.produce_run`)."""
+        # Requests that wait may take as much again as those that are being read.
+        self.parked = ParkingLot(alarm, settings[keys.QUEUED_MAX_REQUEST_BYTES])
         self.settle = self.parked.settle
         """Answers the fetches that the requests just handled have woken."""
         self.group_commit = GroupCommit(aside, clock, alarm, self.settle)
+        self.slices = Slices(clock, alarm)
+        """Requests whose work takes long, and is done a little at a time."""
         self.fetch_sessions = FetchSessions(settings[keys.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], random)
         self.fetch_max_bytes = settings[keys.FETCH_MAX_BYTES]
+        self.fetch_max_wait_ms = settings[keys.CONNECTIONS_MAX_IDLE_MS]
+        """No fetch waits for longer than a connection may be silent."""
         self.producer_ids = ProducerIdPool(producer_id_blocks(self))
         self.files = world.files
         self.directories = directories
@@ -149,6 +157,7 @@ class Broker:
         """Do what is due: answer fetches that waited long enough, begin syncs, keep house."""
         self.parked.tick(now)
         self.group_commit.tick(now)
+        self.slices.tick(now)
         self.replication.tick(now)
         self.assignments.tick(now)
         self.repairs.tick(now)

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, cast
 from everlog.broker.desk.dispatch import COMMANDS
 from everlog.broker.exchange import Exchange
 from everlog.broker.handlers import fetch, produce
+from everlog.broker.request_limits import decode_limited
 from everlog.model.errors import ProtocolError
 from everlog.wire.apis import APIS, FIRST_OWN_KEY, ApiKey
-from everlog.wire.codec import decode_request, read_request_header, too_new_api_versions
+from everlog.wire.codec import read_request_header, too_new_api_versions
 from everlog.wire.hot import fetch as hot_fetch
 from everlog.wire.hot import produce as hot_produce
-from everlog.wire.hot.reading import skip_tags
+from everlog.wire.hot.reading import MAX_TAGGED_FIELDS, skip_tags
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
 
-# The request is whatever message the handler's own API has; decode_request gives it just that.
+# The request is whatever message the handler's own API has; decode_limited gives it just that.
 Handler = Callable[["Broker", Any, Exchange], None]
 
 _PRODUCE = int(ApiKey.PRODUCE)
@@ -108,14 +109,14 @@ def dispatch(
     else:
         header = read_request_header(frame)
         exchange.client_id = header.client_id
-        _handler(api_key)(broker, decode_request(header, frame), exchange)
+        _handler(api_key)(broker, decode_limited(header, frame), exchange)
 
 
 def _after_tags(frame: memoryview, at: int) -> int:
     try:
         if frame[at] == 0:
             return at + 1
-        return skip_tags(frame, at)
+        return skip_tags(frame, at, MAX_TAGGED_FIELDS)[0]
     except IndexError:
         raise ProtocolError("a request ends inside its header") from None
 

@@ -13,6 +13,9 @@ FINAL_EPOCH = -1
 _MAX_EPOCH = 0x7FFFFFFF
 _EVICT_AFTER_MS = 120_000
 
+MOST_REMEMBERED = 250_000
+"""Partitions that all sessions may have together, some 80 MB; Kafka counts sessions only."""
+
 
 class _Remembered:
     """One partition of a session: what is wanted, and what the client was last told of it."""
@@ -87,10 +90,12 @@ class FetchContext(NamedTuple):
 
 
 class FetchSessions:
-    """The sessions of a broker; there are only so many."""
+    """The sessions of a broker; there are only so many, and they remember only so many partitions."""
 
-    def __init__(self, slots: int, random: Random) -> None:
+    def __init__(self, slots: int, random: Random, most_remembered: int = MOST_REMEMBERED) -> None:
         self._slots = slots
+        self._most_remembered = most_remembered
+        self._remembered = 0
         self._random = random
         self._sessions: dict[int, FetchSession] = {}
 
@@ -100,12 +105,12 @@ class FetchSessions:
     def context(self, request: FetchData, by_id: bool, now: Instant) -> FetchContext:
         """Find or open the session that the request speaks of; Refused if it cannot be continued."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._end(self._sessions.get(request.session_id))
             session = None
             if request.session_epoch == INITIAL_EPOCH and request.partitions:
-                session = self._open(by_id, now)
+                session = self._open(by_id, len(request.partitions), now)
             if session is not None:
-                session.update(request)
+                self._update(session, request)
             return FetchContext(request.partitions, session, incremental=False)
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -125,13 +130,28 @@ class FetchSessions:
             )
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         session.last_used_at = now
-        session.update(request)
+        self._update(session, request)
         wanted = [remembered.wanted for remembered in session.partitions.values()]
         return FetchContext(wanted, session, incremental=True)
 
-    def _open(self, by_id: bool, now: Instant) -> FetchSession | None:
-        if len(self._sessions) >= self._slots and not self._evict(now):
-            return None
+    def _update(self, session: FetchSession, request: FetchData) -> None:
+        """Have a session remember what the request says; Refused, and its end, if that is too much."""
+        before = len(session.partitions)
+        session.update(request)
+        self._remembered += len(session.partitions) - before
+        if self._remembered > self._most_remembered:
+            self._end(session)
+            raise Refused(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                f"fetch session {session.session_id} has come to {len(session.partitions)} partitions, "
+                f"all together may have {self._most_remembered}",
+            )
+
+    def _open(self, by_id: bool, partitions: int, now: Instant) -> FetchSession | None:
+        """Open a session for so many partitions, if there is room or somebody can be made to give way."""
+        while len(self._sessions) >= self._slots or self._remembered + partitions > self._most_remembered:
+            if not self._evict(now):
+                return None
         session_id = 0
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._random.below(_MAX_EPOCH)
@@ -145,5 +165,10 @@ class FetchSessions:
         oldest = min(self._sessions.values(), key=lambda session: session.last_used_at)
         if now - oldest.last_used_at < _EVICT_AFTER_MS:
             return False
-        del self._sessions[oldest.session_id]
+        self._end(oldest)
         return True
+
+    def _end(self, session: FetchSession | None) -> None:
+        if session is not None:
+            del self._sessions[session.session_id]
+            self._remembered -= len(session.partitions)

@@ -12,11 +12,12 @@ from everlog.broker.controller_channel import ControllerChannel, LocalDesk, NotS
 from everlog.broker.direct_exchange import DirectExchange
 from everlog.broker.error_answers import error_answer, says_not_active
 from everlog.broker.exchange import Exchange
+from everlog.broker.request_limits import decode_limited
 from everlog.model.errors import ErrorCode, Refused
 from everlog.peers.address import Unreachable
 from everlog.peers.peer import Peer
 from everlog.wire.apis import ApiKey
-from everlog.wire.codec import decode_request, encode_response, encode_value, read_request_header
+from everlog.wire.codec import encode_response, encode_value, read_request_header
 from everlog.wire.message import Message
 from everlog.wire.messages.default_principal_data import DefaultPrincipalData
 from everlog.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -77,7 +78,7 @@ def forward(broker: Forwarder, api_key: int, exchange: Exchange, frame: memoryvi
     assert api_key in FORWARDED, api_key
     header = read_request_header(frame)
     exchange.client_id = header.client_id
-    request = decode_request(header, frame)
+    request = decode_limited(header, frame)
     wanted: int = getattr(request, "timeout_ms", TIMEOUT_MS)
     errand = _Forward(request, exchange, bytes(frame))
     broker.channel.run(errand, min(max(wanted, LEAST_TIMEOUT_MS), MAX_TIMEOUT_MS))

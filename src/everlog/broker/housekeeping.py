@@ -195,14 +195,21 @@ class Housekeeping:
         the last time. A log under load is left to the system until it rolls.
         """
         # The quorum syncs the metadata log, and nobody else may.
-        behind = [
+        logs = [
             log
             for directory in self._broker.directories
             for log in directory.open_logs
-            if log.recovery_point < log.end_offset and not log.failure and log.partition != METADATA_PARTITION
+            if not log.failure and log.partition != METADATA_PARTITION
         ]
-        dirty = [log for log in behind if log.sealed_unsynced or self._ends.get(log) == log.end_offset]
-        self._ends = {log: log.end_offset for log in behind}
+        behind = [log for log in logs if log.recovery_point < log.end_offset]
+        # One that was synced when a segment was sealed may have an open lane, and has to give that back too.
+        watched = [*behind, *(log for log in logs if log.lane is not None)]
+        ends = {log: log.end_offset for log in watched}
+        quiet = {log: None for log, end in ends.items() if self._ends.get(log) == end}
+        for log in quiet:
+            log.leave_lane()  # It gives back room on disk, and a descriptor.
+        dirty = [log for log in behind if log.sealed_unsynced or log in quiet]
+        self._ends = ends
         missing = len(dirty)
         if not missing:
             self._write_checkpoints()

@@ -34,6 +34,9 @@ _TIMEOUT_MS: Final = 30_000
 RETRY_MS: Final = 50
 """How long a proposal waits that the controller would not take, or did not hear."""
 
+MOST_AT_ONCE: Final = 2_000
+"""Partitions in one request: others that wait for the controller have their turn between."""
+
 _NOT_TAKEN: Final = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)
 """It was looked at as it was meant, and is not in effect: another one may be made."""
 _OUTDATED: Final = (
@@ -106,7 +109,7 @@ class InSyncProposals:
             self._broker.alarm.ring_by(min(times))
 
     def _send(self) -> None:
-        sent, self._waiting = self._waiting, []
+        sent, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
         self._under_way = True
         topics: dict[bytes, RequestTopicData] = {}
         for one in sent:

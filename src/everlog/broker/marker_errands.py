@@ -5,8 +5,9 @@ asked may never answer, and the marker is due at the other.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from everlog.broker.neighbours import REQUEST_TIMEOUT_MS, neighbour, partition_image, told_code
 from everlog.coordinator.txn.markers import TxnMarker
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 LANE = "markers"
 _VERSION = 2
+
+MOST_AT_ONCE: Final = 2_000
+"""Partitions in one request: it may have only so many, and a transaction any number of them."""
 
 Written = Callable[[TopicPartition, ErrorCode], None]
 
@@ -57,14 +61,18 @@ class MarkerErrands:
         self, marker: TxnMarker, leader: int, partitions: Iterable[TopicPartition], written: Written
     ) -> None:
         """Have a broker write a marker; `written` is called once for each partition, now or later."""
-        errand = _Errand(leader, partitions, written)
-        peer = neighbour(self._broker, leader, LANE)
+        wanted = sorted(partitions)
+        for at in range(0, len(wanted), MOST_AT_ONCE):
+            self._send(marker, _Errand(leader, wanted[at : at + MOST_AT_ONCE], written))
+
+    def _send(self, marker: TxnMarker, errand: _Errand) -> None:
+        peer = neighbour(self._broker, errand.leader, LANE)
         if peer is None:
             self._settle_all(errand, ErrorCode.LEADER_NOT_AVAILABLE)
             return
         self._under_way[errand] = None
         request = WriteTxnMarkersRequest(markers=[_wire_marker(marker, errand.missing)])
-        peer.ask(request, _VERSION, REQUEST_TIMEOUT_MS, lambda answer: self._answered(errand, answer))
+        peer.ask(request, _VERSION, REQUEST_TIMEOUT_MS, partial(self._answered, errand))
 
     def image_changed(self) -> None:
         """Give back the markers of partitions that are led by others now."""

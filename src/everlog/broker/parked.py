@@ -1,8 +1,10 @@
 """Fetches that wait for records, and what wakes them: enough bytes, a changed partition, or the time."""
 
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from typing import Final
 
+from everlog.broker.exchange import Exchange
 from everlog.broker.replicas import Replica
 from everlog.model.ids import Instant
 from everlog.ports.alarm import Alarm
@@ -12,22 +14,36 @@ Answer = Callable[[bool], bool]
 only if that is as much as was asked for, or something that should not wait."""
 
 
+FETCH_BYTES: Final = 1_500
+PARTITION_BYTES: Final = 400
+"""What a fetch that waits takes, and each of its partitions: an estimate on the safe side."""
+
+SWEEP_MS: Final = 1_000
+"""How long it takes at least, with no room left, until those are looked for again whose clients have gone."""
+
+_FEW_DONE: Final = 1_000
+
+
 class ParkedFetch:
     """A fetch that found less than it asked for."""
 
-    __slots__ = ("_answer", "bytes_missing", "deadline", "done", "replicas")
+    __slots__ = ("_answer", "bytes_missing", "deadline", "done", "exchange", "held_bytes", "replicas")
 
     def __init__(
         self,
+        exchange: Exchange,
         replicas: list[Replica],
         bytes_missing: int,
         deadline: Instant,
         answer: Answer,
     ) -> None:
+        self.exchange = exchange
         self.replicas = replicas
         self.bytes_missing = bytes_missing
         self.deadline = deadline
         self.done = False
+        self.held_bytes = FETCH_BYTES + PARTITION_BYTES * len(replicas)
+        """The memory that it takes while it waits."""
         self._answer = answer
 
     def complete(self) -> None:
@@ -39,8 +55,7 @@ class ParkedFetch:
         self._try(in_any_case=False)
 
     def _try(self, *, in_any_case: bool) -> None:
-        if self.done:
-            return
+        assert not self.done, self.exchange.correlation_id
         self.done = True
         if not self._answer(in_any_case):
             self.done = False
@@ -58,23 +73,56 @@ class ParkingLot:
     one fetch answer carry all that the read brought.
     """
 
-    def __init__(self, alarm: Alarm) -> None:
+    def __init__(self, alarm: Alarm, max_bytes: int) -> None:
         self._alarm = alarm
+        self._max_bytes = max_bytes
+        self.held_bytes = 0
+        """The memory that those take who wait, as estimated."""
+        self._swept_at: Instant | None = None
         self._woken: list[ParkedFetch] = []
         self._hopeful: list[ParkedFetch] = []
         """Those for whom there may be enough by now."""
         self._settlers: list[Callable[[], None]] = []
         # (deadline, order, fetch): the order keeps equal deadlines first come, first served.
         self._by_deadline: list[tuple[Instant, int, ParkedFetch]] = []
+        self._done = 0
+        """How many of those have been answered before their time was up."""
         self._order = 0
 
-    def park(self, fetch: ParkedFetch) -> None:
-        """Let a fetch wait on its partitions."""
+    def __len__(self) -> int:
+        """How many it keeps; among them may be some that were answered."""
+        return len(self._by_deadline)
+
+    def park(self, fetch: ParkedFetch, now: Instant) -> bool:
+        """Let a fetch wait on its partitions; False if there is no room for it, and it is to be answered."""
+        held_bytes = self.held_bytes + fetch.held_bytes
+        if held_bytes > self._max_bytes:
+            if not self._made_room(fetch.held_bytes, now):
+                return False
+            held_bytes = self.held_bytes + fetch.held_bytes
+        self.held_bytes = held_bytes
         self._order += 1
         heappush(self._by_deadline, (fetch.deadline, self._order, fetch))
         self._alarm.ring_by(fetch.deadline)
         for replica in fetch.replicas:
             replica.watchers[fetch] = None
+        return True
+
+    def _made_room(self, wanted: int, now: Instant) -> bool:
+        """Let those go whose clients have gone, every now and then."""
+        if self._swept_at is not None and now - self._swept_at < SWEEP_MS:
+            return False
+        self._swept_at = now
+        for _, _, fetch in self._by_deadline:
+            if fetch.exchange.abandoned:
+                self._complete(fetch)
+        return self.held_bytes + wanted <= self._max_bytes
+
+    def _complete(self, fetch: ParkedFetch) -> None:
+        if not fetch.done:
+            fetch.complete()
+            self.held_bytes -= fetch.held_bytes
+            self._done += 1
 
     def appended(self, replica: Replica, appended_bytes: int) -> None:
         """Count new bytes, which can be read at once, towards those who wait for them."""
@@ -105,17 +153,33 @@ class ParkingLot:
             woken, self._woken = self._woken, []
             hopeful, self._hopeful = self._hopeful, []
             for fetch in woken:
-                fetch.complete()
+                if not fetch.done:
+                    fetch.complete()
+                    self.held_bytes -= fetch.held_bytes
+                    self._done += 1
             for fetch in hopeful:
-                fetch.complete_if_enough()
+                if not fetch.done:
+                    fetch.complete_if_enough()
+                    if fetch.done:
+                        self.held_bytes -= fetch.held_bytes
+                        self._done += 1
+        if self._done > _FEW_DONE:
+            self._forget_done()
         for settler in self._settlers:
             settler()
 
+    def _forget_done(self) -> None:
+        if 2 * self._done < len(self._by_deadline):
+            return
+        # Behind one that waits for ten minutes there would be all that were answered in this time.
+        self._by_deadline = [entry for entry in self._by_deadline if not entry[2].done]
+        heapify(self._by_deadline)
+        self._done = 0
+
     def tick(self, now: Instant) -> None:
         """Answer those whose time is up."""
-        while self._by_deadline and self._by_deadline[0][0] <= now:
-            heappop(self._by_deadline)[2].complete()
-        while self._by_deadline and self._by_deadline[0][2].done:
-            heappop(self._by_deadline)
+        while self._by_deadline and (self._by_deadline[0][0] <= now or self._by_deadline[0][2].done):
+            self._complete(heappop(self._by_deadline)[2])
+            self._done -= 1
         if self._by_deadline:
             self._alarm.ring_by(self._by_deadline[0][0])

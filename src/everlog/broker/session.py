@@ -3,18 +3,22 @@
 import struct
 from collections import deque
 from struct import Struct
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from everlog.broker.exchange import Exchange, Parts
-from everlog.broker.handlers.produce_run import take_runs
+from everlog.broker.handlers.produce_run import OwedRun, take_runs
 from everlog.model.errors import ProtocolError
-from everlog.wire.hot.produce_run import ProduceRun
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
 
 _HEADER = Struct(">hhih")
 _HEADER_BYTES = _HEADER.size
+_SIZE_BYTES = 4
+_NULL = -1
+
+MOST_HELD_BYTES: Final = 1 << 20
+"""What answers of runs may take while they wait for an earlier request's; those of one read count as one."""
 
 
 class Outlet(Protocol):
@@ -55,6 +59,7 @@ class Session:
     __slots__ = (
         "_broker",
         "_dispatch",
+        "_held_bytes",
         "_max_waiting",
         "_outlet",
         "_service",
@@ -91,6 +96,8 @@ class Session:
         """Counts the connections to this node, the oldest first."""
         # Requests without an answer, or with one that has to wait for an earlier request's, oldest first.
         self._waiting: deque[Exchange] = deque()
+        # What the answers of runs among them take, at most.
+        self._held_bytes = 0
         self.gathered: list[bytes] = []
         """Answers of runs that are being taken, to be sent together after what is still owed; else empty."""
 
@@ -102,12 +109,21 @@ class Session:
             raise ProtocolError(
                 f"a request header has at least {_HEADER_BYTES} bytes, found {len(frame)}"
             ) from None
+        if client_id_bytes < 0:
+            if client_id_bytes != _NULL:
+                raise ProtocolError(f"a client id of length {client_id_bytes}")
+            client_id_bytes = 0
         exchange = Exchange(self, version, correlation_id)
         waiting = self._waiting
         waiting.append(exchange)
-        self._dispatch(api_key, exchange, frame, _HEADER_BYTES + max(client_id_bytes, 0))
+        self._dispatch(api_key, exchange, frame, _HEADER_BYTES + client_id_bytes)
         if len(waiting) >= self._max_waiting:
             self._outlet.pause("waiting")
+
+    def receive_whole(self, data: memoryview) -> None:
+        """Take in one request with its size field, the short way if it is plain, as a connection does."""
+        if self.receive_run(data, 0, len(data)) == 0:
+            self.receive(data[_SIZE_BYTES:])
 
     def receive_run(self, data: memoryview, at: int, end: int) -> int:
         """Take in the produce requests at `at` that can be handled as runs; returns where those end.
@@ -123,14 +139,12 @@ class Session:
             if self.gathered:
                 self._answer_gathered()
 
-    def owe_run(self, run: ProduceRun) -> Exchange:
+    def owe_run(self, run: OwedRun) -> Exchange:
         """Owe the answers of a run, all at once, in the place of its requests."""
         if self.gathered:
             self._answer_gathered()
-        exchange = Exchange(self, run[1], run[5][0])
-        self._waiting.append(exchange)
-        if len(self._waiting) >= self._max_waiting:
-            self._outlet.pause("waiting")
+        exchange = Exchange(self, run.version, run.correlation_ids[0])
+        self._owe(exchange)
         return exchange
 
     def _answer_gathered(self) -> None:
@@ -141,9 +155,19 @@ class Session:
             exchange = Exchange(self, 0, 0)
             exchange.answered = True
             exchange.parts = parts
-            self._waiting.append(exchange)
+            self._held_bytes += len(parts[0])
+            self._owe(exchange)
         else:
             self._outlet.send(parts)
+
+    def _owe(self, exchange: Exchange) -> None:
+        self._waiting.append(exchange)
+        if self._full:
+            self._outlet.pause("waiting")
+
+    @property
+    def _full(self) -> bool:
+        return len(self._waiting) >= self._max_waiting or self._held_bytes > MOST_HELD_BYTES
 
     def closed(self) -> None:
         """The connection has gone; answers to what it asked are dropped when they come."""
@@ -163,10 +187,12 @@ class Session:
     def send_answered(self) -> None:
         """Send the answers that no earlier request holds up any more."""
         waiting = self._waiting
-        was_full = len(waiting) >= self._max_waiting
+        was_full = self._full
         while waiting and waiting[0].answered:
             parts = waiting.popleft().parts
             if parts:
                 self._outlet.send(parts)
-        if was_full and len(waiting) < self._max_waiting:
+        if not waiting:
+            self._held_bytes = 0
+        if was_full and not self._full:
             self._outlet.resume("waiting")

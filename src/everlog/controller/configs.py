@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import IntEnum
 
-from everlog.controller.decisions import Decision, Refusal, Standing
+from everlog.controller.decisions import Decision, Refusal, Standing, check_not_too_many
 from everlog.controller.elections import with_enough_in_sync, with_leader_wanted
 from everlog.controller.partition_changes import Rules, changed_partitions
 from everlog.metadata.delta import apply
@@ -20,6 +20,8 @@ from everlog.model.settings.topic import topic_origins
 from everlog.model.settings.topic_table import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
 from everlog.wire.message import Message
 from everlog.wire.messages.config_record import ConfigRecord
+
+_INT32_DIGITS = 10
 
 
 class Operation(IntEnum):
@@ -49,6 +51,7 @@ class ChangeConfigs:
 
     def decide(self, standing: Standing) -> Decision[list[Refusal | None]]:
         """Decide on each resource alone: all of its changes, or none."""
+        check_not_too_many(self.resources, "resources")
         times = Counter(resource for resource, _ in self.resources)
         return _decided(
             [_changed(resource, changes, standing, times[resource]) for resource, changes in self.resources],
@@ -66,6 +69,7 @@ class ReplaceConfigs:
 
     def decide(self, standing: Standing) -> Decision[list[Refusal | None]]:
         """Decide on each resource alone: all of its configs, or none."""
+        check_not_too_many(self.resources, "resources")
         times = Counter(resource for resource, _ in self.resources)
         return _decided(
             [_replaced(resource, given, standing, times[resource]) for resource, given in self.resources],
@@ -181,14 +185,20 @@ def _check_resource(resource: ConfigResource, standing: Standing, times: int, na
 def _check_broker(resource: ConfigResource, standing: Standing) -> None:
     if resource == ALL_BROKERS:
         return
-    # Plain decimal digits only, or one broker could have its configs under several names.
-    if not (resource.name.isascii() and resource.name.isdigit() and str(int(resource.name)) == resource.name):
+    if not _is_number(resource.name):
         raise Refused(
             ErrorCode.INVALID_REQUEST,
             f"the broker is {resource.name!r}, expected its number, or nothing for all",
         )
     if BrokerId(int(resource.name)) not in standing.image.brokers:
         raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {resource.name} is not registered")
+
+
+def _is_number(name: str) -> bool:
+    # Plain decimal digits only, or one broker could have its configs under several names.
+    return (
+        name.isascii() and name.isdigit() and len(name) <= _INT32_DIGITS and (name[0] != "0" or name == "0")
+    )
 
 
 def _change_one(
@@ -216,9 +226,11 @@ def _change_one(
     parts = list(split_list(_effective(resource, change.name, wanted, standing)))
     operands = split_list(change.value)
     if change.operation == Operation.APPEND:
-        parts.extend(part for part in operands if part not in parts)
+        there = set(parts)
+        parts.extend(part for part in dict.fromkeys(operands) if part not in there)
     else:
-        parts = [part for part in parts if part not in operands]
+        gone = set(operands)
+        parts = [part for part in parts if part not in gone]
     wanted[change.name] = ",".join(parts)
 
 

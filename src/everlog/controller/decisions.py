@@ -1,6 +1,7 @@
 """What a command gets to see and what it returns."""
 
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Sized
+from typing import Final, Generic, Protocol, TypeVar
 
 from everlog.metadata.image import ALL_BROKERS, ClusterImage
 from everlog.model.dataclass import dataclass
@@ -50,6 +51,19 @@ class More:
     """The topic at which it left off; None asks to look at all again."""
     urgent: bool = False
     """Whether it was still at what comes first."""
+
+
+MOST_PER_COMMAND: Final = 10_000
+"""Topics, or resources, that one command may name: it is decided in one go, while everybody else waits."""
+
+
+def check_not_too_many(named: Sized, what: str) -> None:
+    """Refused as a whole if a command names too many, before any of them is looked at."""
+    if len(named) > MOST_PER_COMMAND:
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION,
+            f"a request names {len(named)} {what}, expected {MOST_PER_COMMAND} at most",
+        )
 
 
 class Command(Protocol[R_co]):

@@ -28,9 +28,17 @@ from everlog.records.control import ControlType, build_control_batch
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 
 METADATA_LOG_SETTINGS = LogSettings(
-    retention_ms=-1, retention_bytes=-1, cleanup_delete=False, max_message_bytes=64 << 20
+    retention_ms=-1,
+    retention_bytes=-1,
+    cleanup_delete=False,
+    max_message_bytes=64 << 20,
+    refuses_damage=True,
 )
-"""What `__cluster_metadata-0` obeys: all of it is kept, for a controller is made from all of it."""
+"""What `__cluster_metadata-0` obeys: all of it is kept, for a controller is made from all of it.
+
+A voter that has counted an entry as its own must not come back without it: the others may go on as if it had
+never been, and one that is alone would serve a cluster without the topics that it once had.
+"""
 
 _READ_BYTES = 4 << 20
 _KEPT_SNAPSHOTS = 2

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from everlog.controller.decisions import Decision, Refusal, Standing
+from everlog.controller.decisions import Decision, Refusal, Standing, check_not_too_many
 from everlog.controller.placement import check_replication, directories_of, place_new
 from everlog.metadata.image import BrokerImage, ClusterImage
 from everlog.model.dataclass import dataclass
@@ -36,6 +36,7 @@ class CreatePartitions:
 
     def decide(self, standing: Standing) -> Decision[dict[str, Refusal | None]]:
         """Decide on each topic alone; the limits on partitions count all that are accepted."""
+        check_not_too_many(self.topics, "topics")
         times = Counter(topic.name for topic in self.topics)
         reply: dict[str, Refusal | None] = {}
         records: list[Message] = []

@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import product
 
-from everlog.controller.decisions import Decision, Refusal, Standing
+from everlog.controller.decisions import Decision, Refusal, Standing, check_not_too_many
 from everlog.controller.partitions import PartitionBudget, check_placement, partition_records
 from everlog.controller.placement import check_replication, place_new
 from everlog.metadata.image import ClusterImage, ResourceType, TopicImage
@@ -53,22 +53,23 @@ class CreateTopics:
 
     def decide(self, standing: Standing) -> Decision[dict[str, TopicCreated | Refusal]]:
         """Decide on each topic alone; the limits on partitions count all that are accepted."""
+        check_not_too_many(self.topics, "topics")
         times = Counter(topic.name for topic in self.topics)
         reply: dict[str, TopicCreated | Refusal] = {}
         records: list[Message] = []
-        accepted: set[str] = set()
+        taken = _MetricNames(standing.image, len(self.topics))
         budget = PartitionBudget(standing)
         for topic in self.topics:
             try:
                 if times[topic.name] > 1:
                     raise Refused(ErrorCode.INVALID_REQUEST, f"the topic {topic.name!r} is named twice")
-                _check_new_name(topic.name, standing.image, accepted)
+                _check_new_name(topic.name, standing.image, taken)
                 configs = _checked_configs(topic, standing)
                 assignments = _assignments(topic, standing, budget)
             except Refused as refused:
                 reply[topic.name] = Refusal(refused.code, str(refused))
                 continue
-            accepted.add(metric_name(topic.name))
+            taken.take(topic.name)
             topic_id = standing.random.uuid()
             reply[topic.name] = TopicCreated(topic_id, len(assignments), len(assignments[0]), configs)
             records.append(TopicRecord(name=topic.name, topic_id=topic_id))
@@ -90,6 +91,7 @@ class DeleteTopics:
 
     def decide(self, standing: Standing) -> Decision[list[TopicImage | Refusal]]:
         """Decide on each topic alone; one that is named twice, by name or by id, stays."""
+        check_not_too_many(self.topics, "topics")
         found = [_find(standing.image, topic) for topic in self.topics]
         times = Counter(topic.id for topic in found if topic is not None)
         reply: list[TopicImage | Refusal] = []
@@ -105,7 +107,27 @@ class DeleteTopics:
         return Decision(tuple(records), reply)
 
 
-def _check_new_name(name: str, image: ClusterImage, accepted: set[str]) -> None:
+class _MetricNames:
+    """The names that metrics have for topics, as far as a command of so many new ones has to know them."""
+
+    def __init__(self, image: ClusterImage, new: int) -> None:
+        self._image = image
+        self._new: set[str] = set()
+        # For one topic it is cheaper to look for each variant of its name than to go through all topics.
+        self._known = {metric_name(name): name for name in image.topics} if new > 1 else None
+
+    def take(self, name: str) -> None:
+        """Note that a topic will have this name."""
+        self._new.add(metric_name(name))
+
+    def holder(self, name: str) -> str | None:
+        """Who has the name that metrics would have for a new topic, if anybody has."""
+        if metric_name(name) in self._new:
+            return "another new one"
+        return colliding(name, self._image) if self._known is None else self._known.get(metric_name(name))
+
+
+def _check_new_name(name: str, image: ClusterImage, taken: _MetricNames) -> None:
     problem = topic_name_problem(name)
     if problem is not None:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
@@ -113,11 +135,11 @@ def _check_new_name(name: str, image: ClusterImage, accepted: set[str]) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, f"the topic {name!r} is the cluster's own")
     if name in image.topics:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name!r} exists already")
-    other = colliding(name, image)
-    if other is not None or metric_name(name) in accepted:
+    other = taken.holder(name)
+    if other is not None:
         raise Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"the topic {name!r} collides with {other or 'another new one'}: metrics write '.' and '_' alike",
+            f"the topic {name!r} collides with {other}: metrics write '.' and '_' alike",
         )
 
 

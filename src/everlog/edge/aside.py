@@ -1,4 +1,4 @@
-"""Threads for what blocks: fsync, recovery scans, deletions."""
+"""Threads for what blocks: fsync, compaction, deletions."""
 
 import asyncio
 import logging

@@ -61,16 +61,19 @@ class Session(Protocol):
 
 
 class _FileRange:
-    """A file range on its way out; pinned, so that its bytes stay readable whatever becomes of the name."""
+    """A file range on its way out; held, so that its bytes stay readable whatever becomes of the name.
 
-    __slots__ = ("descriptor", "file", "length", "position")
+    An answer may have thousands, each of another file: they take descriptors one after the other.
+    """
+
+    __slots__ = ("file", "length", "position")
 
     def __init__(self, part: FileSlice) -> None:
         assert isinstance(part.file, RealFile)
         self.file = part.file
         self.position = part.position
         self.length = part.length
-        self.descriptor = part.file.pin()
+        part.file.hold()
 
     def ends_early(self) -> OSError:
         return OSError(f"{self.file.path} ends before position {self.position + self.length}")
@@ -97,6 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reserved = 0
         self.frame_began_at: int | None = None
         self.last_read_at = 0
+        """0 until something was."""
 
         self._out: deque[bytes | _FileRange] = deque()
         self._sent_of_first = 0
@@ -106,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         self._writer_armed = False
         self._paused_for: set[str] = set()
         self._turn_over = False
-        """Whether whole requests are left in the buffer for the next turn."""
+        """Whether others are served before this one goes on, with what is in the buffer or is to be read."""
 
     # --- life
 
@@ -121,7 +125,7 @@ class Connection(asyncio.BufferedProtocol):
         self._socket = socket.socket(fileno=os.dup(original.fileno()))
         self._socket.setblocking(False)
         self.open = True
-        self.last_read_at = self.last_sent_at = self._server.clock.now()
+        self.last_sent_at = self._server.clock.now()
         if not self._server.admit(self):
             self.close()
             return
@@ -155,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
         self._socket.close()
         for part in self._out:
             if isinstance(part, _FileRange):
-                part.file.unpin()
+                part.file.release()
         self._out.clear()
         self._own = None
         self._server.release_memory(self._reserved)
@@ -228,7 +232,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         finally:
             self._handling = False
-        self._server.served(self, now)
+        # The loop may read thirty times from one socket before it looks at another. After a dear request it
+        # must not.
+        if self._server.served(self, now):
+            self._turn_over = True
         if self._turn_over and self.open:
             self.pause("turn")
             self._server.loop.call_soon(self._next_turn)
@@ -441,7 +448,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send_file(self, part: _FileRange) -> None:
         done = self._sent_of_first
-        sent = os.sendfile(self._socket.fileno(), part.descriptor, part.position + done, part.length - done)
+        with part.file.pinned() as number:
+            sent = os.sendfile(self._socket.fileno(), number, part.position + done, part.length - done)
         if sent == 0:
             raise part.ends_early()
         self._advance(sent)
@@ -457,7 +465,7 @@ class Connection(asyncio.BufferedProtocol):
                 # bytes over while we send, which is cheaper for both than to hold the header back.
                 break
             else:
-                data = os.pread(part.descriptor, part.length, part.position)
+                data = part.file.read(part.position, part.length)
                 if len(data) != part.length:
                     raise part.ends_early()
                 buffers.append(data)
@@ -484,5 +492,5 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(first, bytes):
                 self._out_bytes -= length
             else:
-                first.file.unpin()
+                first.file.release()
         self._sent_of_first = sent

@@ -4,6 +4,11 @@ A file holds a `Descriptor`, which has a number from the kernel only while it is
 it; while it is pinned the number stays valid, whatever happens to the name of the file. What is not
 pinned may be closed to make room, least recently used first, and is opened again when next pinned.
 
+A pin is for the moment. Who will read a file at some later time, when a slow peer has made room for it,
+holds it instead, which takes no number: only a file that is removed or closed while it is held gets one, to
+keep, until nobody holds it any more. Those are a quarter of all at the most. Compiled code that appends pins
+for long, half of all at the most. So what cannot be closed never takes the whole pool.
+
 One small lock guards the pool. It is held to open and close descriptors and to follow renames, and never
 while bytes move, so a slow fsync on one thread does not hold up an append on another. It is reentrant
 because the garbage collector may drop a pin in the middle of our own bookkeeping.
@@ -47,7 +52,10 @@ def limit_open_files(wanted: int, others: int) -> int:
 
 
 class DescriptorPool:
-    """All descriptors of one disk. At most `limit` are open, unless more than that are pinned at once."""
+    """All descriptors of one disk. At most `limit` are open, unless more than that are pinned at once.
+
+    Pins for long and what is kept for holders leave a quarter of them free; all other pins are short.
+    """
 
     def __init__(self, limit: int) -> None:
         assert limit > 0, limit
@@ -56,6 +64,14 @@ class DescriptorPool:
         # Those with a number from the kernel, in the order in which they are to be closed. One that was
         # pinned since it was last looked at goes to the end instead ("second chance", nearly LRU).
         self._open: OrderedDict[Descriptor, None] = OrderedDict()
+        self.most_for_long = limit // 2
+        """How many may be pinned for as long as somebody likes; the others are enough to work with."""
+        self.for_long = 0
+        """How many are."""
+        self.most_kept = limit // 4
+        """How many may be kept for those who hold files that are gone."""
+        self.kept = 0
+        """How many are."""
         self.crowded = False
         """Whether more than `limit` are open, as those are pinned; the next one unpinned is closed."""
         # All that were entered and neither closed nor lost, with or without a number, by directory
@@ -85,10 +101,9 @@ class DescriptorPool:
     def renamed(self, old: str, new: str, *, is_directory: bool) -> None:
         """Follow the rename of a file or directory that has just been done; the lock is held.
 
-        That of a directory costs as much as there are directories with files that are known.
+        What was at `new` must have been lost before. That of a directory costs as much as there are
+        directories with files that are known.
         """
-        # Whoever had the file that was replaced has lost it, as if it had been unlinked.
-        self.lose(new)
         for descriptor in self._take_known(*os.path.split(old)):
             descriptor.path = new
             self.enter(descriptor)
@@ -102,7 +117,7 @@ class DescriptorPool:
                     self.enter(descriptor)
 
     def lose(self, path: str) -> list["Descriptor"]:
-        """Retire all descriptors of a file that is being removed, and return them."""
+        """Retire all descriptors of a file that is about to be removed or replaced, and return them."""
         with self.lock:
             lost = self._take_known(*os.path.split(path))
             for descriptor in lost:
@@ -164,7 +179,7 @@ class DescriptorPool:
 class Descriptor:
     """The way to one file: a path, and a descriptor where one is open."""
 
-    __slots__ = ("_gone", "_number", "_pool", "_users", "path", "read_only", "used")
+    __slots__ = ("_gone", "_holders", "_kept", "_number", "_pool", "_users", "path", "read_only", "used")
 
     def __init__(self, pool: DescriptorPool, path: str) -> None:
         self.path = path
@@ -177,6 +192,9 @@ class Descriptor:
         self._number = -1
         # One entry a pin. A list and not a count, because its append and pop are atomic.
         self._users: list[None] = []
+        # Those who may pin it later even if the file has gone by then; entered as pins are.
+        self._holders: list[None] = []
+        self._kept = False  # Whether it keeps its number for them: the file has gone.
         # The errno for whoever asks for a new number: the file was closed (EBADF) or removed (ENOENT).
         self._gone = 0
 
@@ -208,6 +226,57 @@ class Descriptor:
             with self._pool.lock:
                 self.let_go()
 
+    def pin_for_long(self) -> int | None:
+        """Pin with no end in sight, until `unpin_for_long`; None if as many are as may be."""
+        pool = self._pool
+        with pool.lock:
+            if pool.for_long >= pool.most_for_long:
+                return None
+            number = self.pin()
+            pool.for_long += 1
+            return number
+
+    def unpin_for_long(self) -> None:
+        """Give back a pin of `pin_for_long`."""
+        with self._pool.lock:
+            self._pool.for_long -= 1
+            self.unpin()
+
+    def hold(self) -> None:
+        """Keep the file readable until `release`, whatever becomes of it; it has no number for that alone.
+
+        OSError if it is gone already. Where too many are held that are gone, a later `pin` fails after all.
+        """
+        # As with pins: who holds enters itself, then looks; who retires says so, then looks for holders.
+        self._holders.append(None)
+        if self._gone:
+            with self._pool.lock:
+                if self._gone and not self._keep():
+                    self._holders.pop()
+                    raise OSError(self._gone, os.strerror(self._gone), self.path)
+
+    def release(self) -> None:
+        """Give back one hold."""
+        self._holders.pop()
+        if self._gone:
+            with self._pool.lock:
+                if not self._holders:
+                    self._keep_no_more()
+                self.let_go()
+
+    def _keep(self) -> bool:
+        """Have the number stay for those who hold; False if there is none, or too many are kept."""
+        pool = self._pool
+        if not self._kept and self._number >= 0 and pool.kept < pool.most_kept:
+            self._kept = True
+            pool.kept += 1
+        return self._kept
+
+    def _keep_no_more(self) -> None:
+        if self._kept:
+            self._kept = False
+            self._pool.kept -= 1
+
     @contextmanager
     def pinned(self) -> Generator[int]:
         """Pin for the length of a `with`."""
@@ -222,7 +291,7 @@ class Descriptor:
         number, self._number = self._number, -1
         if number < 0:
             return
-        if self._users:
+        if self._users or self._kept:
             self._number = number
         else:
             self._pool.give_back(self, number)
@@ -234,15 +303,30 @@ class Descriptor:
             self.retire(errno.EBADF)
 
     def retire(self, error: int) -> None:
-        """Hand out no number any more but fail with `error`; those pinned now stay valid until unpinned."""
+        """Hand out no number any more but fail with `error`; those pinned now stay valid until unpinned.
+
+        Its file is still there, unless it was retired before: one that is held is opened to be kept.
+        """
         with self._pool.lock:
+            first = not self._gone
             self._gone = error
+            if first and self._holders:
+                self._retire_for_holders()
             self.let_go()
+
+    def _retire_for_holders(self) -> None:
+        if self._number < 0 and self._pool.kept < self._pool.most_kept:
+            try:
+                self._number = self._pool.take(self, os.O_RDONLY)
+            except OSError:
+                return  # Who holds it is told when it wants to read.
+        self._keep()
 
     def revive(self) -> None:
         """Take back a `retire`: the file is there after all."""
         with self._pool.lock:
             self._gone = 0
+            self._keep_no_more()
 
     def _pin_closed(self) -> int:
         with self._pool.lock:

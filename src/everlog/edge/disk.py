@@ -18,6 +18,11 @@ from everlog.edge.descriptors import Descriptor, DescriptorPool, regular_file_si
 from everlog.edge.mapping import map_file
 from everlog.ports.files import Buffer
 
+try:
+    from everlog.edge import _appender
+except ImportError:
+    _appender = None  # type: ignore[assignment]  # the one module that may be missing
+
 _DIRECTORY_MODE = 0o700
 # The most buffers that one writev takes (IOV_MAX).
 _BUFFERS_AT_ONCE = 1024
@@ -31,14 +36,16 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 class RealFile:
     """One file on the real disk; see `everlog.ports.files.File` for what it promises."""
 
-    __slots__ = ("_broken", "_descriptor", "_reserved", "_size", "_until")
+    __slots__ = ("_broken", "_descriptor", "_lent", "_roomy", "_size", "_until")
 
     def __init__(self, descriptor: Descriptor, size: int) -> None:
         self._descriptor = descriptor
         self._size = size
         self._broken = False
-        self._reserved = False
-        """Whether there may be room behind the end that was asked for ahead of time."""
+        self._lent: object | None = None
+        """What compiled code appends by; the descriptor is pinned for it."""
+        self._roomy = False
+        """Whether there may be room behind the end that was made ahead of time, reserved or full of zeros."""
         self._until = size + _RESERVE_FROM_BYTES
         """The size from which on more room is worth asking for: small files and idle ones never get there."""
 
@@ -64,6 +71,14 @@ class RealFile:
     def unpin(self) -> None:
         """Give back one pin."""
         self._descriptor.unpin()
+
+    def hold(self) -> None:
+        """Keep the file readable until `release`, even if it is removed; needs no descriptor before that."""
+        self._descriptor.hold()
+
+    def release(self) -> None:
+        """Give back one hold."""
+        self._descriptor.release()
 
     def pinned(self) -> AbstractContextManager[int]:
         """Pin for the length of a `with`."""
@@ -102,6 +117,36 @@ class RealFile:
         finally:
             descriptor.unpin()
         return position
+
+    def lend(self) -> tuple[object, int] | None:
+        """Let compiled code append, up to where more room is asked for; None if it cannot.
+
+        Nor can it where the half of all descriptors is lent: what is lent cannot be closed to make room.
+        """
+        if _appender is None or self._broken:
+            return None
+        if self._lent is None:
+            number = self._descriptor.pin_for_long()
+            if number is None:
+                return None
+            if self._descriptor.read_only:
+                self._descriptor.unpin_for_long()
+                return None
+            self._lent = _appender.appender(number)
+        return self._lent, self._until
+
+    def grown_to(self, size: int) -> None:
+        """Take in that the file has `size` bytes now, written by whoever it is lent to."""
+        assert size >= self._size, (self.path, size, self._size)
+        self._size = size
+
+    def take_back(self) -> None:
+        """End a `lend`; harmless where nothing is lent."""
+        if self._lent is not None:
+            assert _appender is not None, self.path
+            self._roomy = self._roomy or _appender.room_end(self._lent) > self._size
+            self._lent = None
+            self._descriptor.unpin_for_long()
 
     def read(self, position: int, length: int) -> bytes:
         """Return up to `length` bytes from `position`; fewer only at the end of the file."""
@@ -160,26 +205,26 @@ class RealFile:
 
         ahead = min(self._size // 4, _RESERVE_MOST_BYTES)
         if reserve(number, self._size, ahead):
-            self._reserved = True
+            self._roomy = True
             self._until = self._size + ahead
         else:
             self._until = _NEVER
 
     def trim(self) -> None:
-        """Give back the room behind the end; the file goes on as it is if the disk does not let us."""
-        if not self._reserved or self._broken:
-            return
-        self._reserved = False
-        self._until = _NEVER
-        try:
+        """Give back the room behind the end; OSError if the disk does not let us, and the file goes on."""
+        if self._roomy and not self._broken:
             with self._descriptor.pinned() as number:
                 os.ftruncate(number, self._size)
-        except OSError:
-            pass  # The room goes with the file, at the latest.
+            self._roomy = False
+            self._until = self._size + _RESERVE_FROM_BYTES
 
     def close(self) -> None:
-        """Let go of the file; a pinned descriptor stays valid until it is unpinned."""
-        self.trim()
+        """Let go of the file; a pinned descriptor stays valid until it is unpinned, who holds may read."""
+        self.take_back()
+        try:
+            self.trim()
+        except OSError:
+            pass  # What a start finds behind the last record it cuts off.
         self._descriptor.close()
 
     def _cut_back(self, number: int) -> None:
@@ -296,11 +341,17 @@ class RealFiles:
     def rename(self, old: str, new: str) -> None:
         """Rename a file or directory, atomically replacing a file at `new`; open files go along."""
         with self._pool.lock:
-            os.rename(old, new)
+            # Whoever has the file that is replaced loses it, as if it were unlinked.
+            lost = self._pool.lose(new)
+            try:
+                os.rename(old, new)
+            except OSError:
+                self._pool.find_again(lost)
+                raise
             self._pool.renamed(old, new, is_directory=os.path.isdir(new))
 
     def unlink(self, path: str) -> None:
-        """Remove a file. Who has it open can read it no more, unless it is pinned."""
+        """Remove a file. Who has it open can read it no more, unless it is pinned or held."""
         lost = self._pool.lose(path)
         # Without the lock: freeing the blocks of a large file takes the kernel a while.
         try:

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from everlog.edge.connection import Connection, Session
+from everlog.edge.connection import TURN_MS, Connection, Session
 from everlog.edge.wakeful import Wakeful
 from everlog.model.dataclass import dataclass
 from everlog.model.errors import ConfigError, ProtocolError
@@ -31,9 +31,13 @@ class Limits:
     max_frame_bytes: int = 100 * 1024 * 1024
     max_connections: int = 10_000
     max_connections_per_host: int = 1_024
+    connections_of_hosts: Mapping[str, int] | None = None
+    """For some addresses, what holds in place of that."""
     max_request_memory_bytes: int = 256 * 1024 * 1024
     max_unsent_bytes: int = 1024 * 1024
     idle_ms: int = 600_000
+    first_byte_ms: int = 30_000
+    """How long a peer that has connected may say nothing at all: every client begins with a request."""
     frame_grace_ms: int = 10_000
     """How long the first bytes of a frame may keep us waiting."""
     frame_bytes_per_second: int = 1024
@@ -143,12 +147,14 @@ class Server:
                 host, f"refused: {self.limits.max_connections} connections are open (max.connections)"
             )
             return False
-        if self._per_host[host] > self.limits.max_connections_per_host:
-            self.complain(
-                host,
-                f"refused: {self.limits.max_connections_per_host} connections are open from there "
-                "(max.connections.per.ip)",
-            )
+        own = (self.limits.connections_of_hosts or {}).get(host)
+        most, key = (
+            (self.limits.max_connections_per_host, "max.connections.per.ip")
+            if own is None
+            else (own, "max.connections.per.ip.overrides")
+        )
+        if self._per_host[host] > most:
+            self.complain(host, f"refused: {most} connections are open from there ({key})")
             return False
         return True
 
@@ -166,17 +172,21 @@ class Server:
                 self._wakeful.round_begins()
         self._round_bytes += size
 
-    def served(self, connection: Connection, began_at: int) -> None:
+    def served(self, connection: Connection, began_at: int) -> bool:
         """Send a connection's answers at the end of this round, once all that were readable are served.
 
-        A client with several connections is then woken once for all of them, rather than for each.
+        A client with several connections is then woken once for all of them, rather than for each. Returns
+        whether this connection has had its turn, as what it asked for has taken long.
         """
         if not self._served:
             self._round_began_at = began_at
             self.loop.call_soon(self._end_round)
         self._served.append(connection)
-        if self.clock.now() - self._round_began_at >= ROUND_MS:
-            self._end_round()
+        now = self.clock.now()
+        if now - self._round_began_at < ROUND_MS:
+            return False
+        self._end_round()
+        return now - began_at >= TURN_MS
 
     def _end_round(self) -> None:
         served, self._served = self._served, []
@@ -277,7 +287,10 @@ class Server:
             allowed = limits.frame_grace_ms + connection.partial_bytes * 1000 // max(rate, 1)
             if now - connection.frame_began_at > allowed:
                 return f"closed: a request was not complete after {now - connection.frame_began_at} ms"
-        if now - max(connection.last_read_at, connection.last_sent_at) > limits.idle_ms and connection.idle:
+        quiet_ms = now - max(connection.last_read_at, connection.last_sent_at)
+        if not connection.last_read_at and quiet_ms > limits.first_byte_ms:
+            return f"closed: it asked for nothing within {limits.first_byte_ms} ms"
+        if quiet_ms > limits.idle_ms and connection.idle:
             return ""
         return None
 

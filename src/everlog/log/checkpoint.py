@@ -26,7 +26,9 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 TEMPORARY_SUFFIX = ".tmp"
 _VERSION = "0"
 _LARGEST = (1 << 63) - 1
+_LARGEST_ID = (1 << 31) - 1
 _MOST_DIGITS = 19
+_META_KEYS = ("version", "cluster.id", "node.id", "directory.id")
 
 
 def replace_file(files: Files, path: str, content: bytes, *, sync_dir: bool = True) -> None:
@@ -137,14 +139,23 @@ def read_meta_properties(files: Files, path: str) -> MetaProperties | None:
     lines = _lines(files, path)
     if lines is None:
         return None
-    fields = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    fields: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line or line.startswith("#"):
+            continue
+        key, equals, value = line.partition("=")
+        # Nothing else is ever written there, by Kafka neither: another key is one with a wrong letter.
+        if not equals or not value or key not in _META_KEYS or key in fields:
+            raise _damaged(path, number, line, f"one of {', '.join(_META_KEYS)}, once, = and a value")
+        fields[key] = value
     if fields.get("version") != "1":
         raise CorruptDataError(f"{path} has version {fields.get('version')!r}, expected '1'")
     try:
-        return MetaProperties(
-            fields["cluster.id"], int(fields["node.id"]), uuid_from_text(fields["directory.id"])
-        )
-    except (KeyError, ValueError, ConfigError) as error:
+        node_id = _number(path, lines.index(f"node.id={fields['node.id']}") + 1, fields["node.id"])
+        if node_id > _LARGEST_ID:
+            raise CorruptDataError(f"{path} has node.id {node_id}, expected {_LARGEST_ID} or less")
+        return MetaProperties(fields["cluster.id"], node_id, uuid_from_text(fields["directory.id"]))
+    except (KeyError, ConfigError) as error:
         raise CorruptDataError(f"{path} lacks or garbles a field: {error}") from error
 
 
@@ -162,8 +173,13 @@ def read_clean_shutdown(files: Files, path: str) -> int | None:
         return None
     try:
         fields = json.loads(files.read(path))
-        return int(fields["brokerEpoch"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        if fields.keys() != {"version", "brokerEpoch"} or fields["version"] != 0:
+            raise CorruptDataError(f"{path} has {fields!r}, expected version 0 and a broker epoch")
+        epoch = fields["brokerEpoch"]
+        if type(epoch) is not int or not -1 <= epoch <= _LARGEST:
+            raise CorruptDataError(f"{path} has broker epoch {epoch!r}, expected -1 or more")
+        return epoch
+    except (ValueError, AttributeError, RecursionError) as error:
         raise CorruptDataError(f"{path} is not a clean-shutdown marker: {error}") from error
 
 
@@ -198,7 +214,7 @@ def _entries(files: Files, path: str) -> list[tuple[int, str]]:
 
 def _number(path: str, line: int, text: str) -> int:
     # The length first: Python refuses to read thousands of digits, and says so in its own way.
-    if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) > _LARGEST:
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) > _LARGEST or str(int(text)) != text:
         raise _damaged(path, line, text, "a whole number")
     return int(text)
 

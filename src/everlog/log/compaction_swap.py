@@ -44,7 +44,7 @@ class Swap:
 class Swaps:
     """The swap that is under way in one log, if any. It is given the log's lists, to see and to change."""
 
-    __slots__ = ("_bases", "_files", "_path", "_pending", "_removals", "_segments", "_unsynced")
+    __slots__ = ("_bases", "_files", "_path", "_pending", "_removals", "_segments", "_unsynced", "count")
 
     def __init__(
         self,
@@ -60,6 +60,8 @@ class Swaps:
         self._unsynced = unsynced
         self._removals = removals
         self._pending: Swap | None = None
+        self.count = 0
+        """How often segments were put into the place of others."""
 
     def sync_names(self) -> int:
         """Make the names durable; blocks, and is to be run beside the loop."""
@@ -108,6 +110,7 @@ class Swaps:
         self._segments[at : at + count] = [new]
         self._bases[at : at + count] = [new.base_offset]
         swap.replaced = True
+        self.count += 1
         return True
 
     def finish(self, due: Instant) -> None:

@@ -115,6 +115,11 @@ class SegmentIndexes:
         self._unindexed_bytes += size
         self._recent.append((last_offset, position))
 
+    @property
+    def room(self) -> int:
+        """How many more entries fit while the segment grows."""
+        return self._most_entries - len(self._grown()[0])
+
     def landing(self, offset: int) -> int:
         """Of a growing segment: the position of the last known batch that ends at or before `offset`."""
         if self._recent and offset >= self._recent[0][0]:

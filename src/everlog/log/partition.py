@@ -1,6 +1,7 @@
 """One partition's log: segments in order; append, read, roll, truncate, move the start (L1, L3, L4)."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import NoReturn
 
@@ -12,6 +13,7 @@ from everlog.log.checkpoint import PARTITION_METADATA
 from everlog.log.compaction_swap import Swaps
 from everlog.log.directory_probe import PASSING
 from everlog.log.epochs import LeaderEpochs
+from everlog.log.lane import Lane, LaneLimits
 from everlog.log.producers import Marker, Producers
 from everlog.log.recovery import Opening, RecoveryReport, load_log
 from everlog.log.removal import Removals
@@ -35,7 +37,6 @@ from everlog.model.ids import NO_EPOCH, NO_TIMESTAMP, Instant, LeaderEpoch, Offs
 from everlog.model.topics import TopicPartition
 from everlog.ports.files import FileSlice
 from everlog.records.batch import CONTROL, HEADER_BYTES, TRANSACTIONAL, BatchView
-from everlog.records.run import BatchRun, stamp_run, unstamp_run
 
 __all__ = ["Appended", "Origin", "PartitionLog", "World"]
 
@@ -71,11 +72,12 @@ class PartitionLog:
         self._time_steps = search.TimeSteps()
         self.start_offset: Offset = loaded.start_offset
         """The first offset that may be read. It only rises, but for a log that is cut below it."""
-        self.end_offset: Offset = self._active.end_offset
-        """The offset that the next record gets."""
+        self._end_offset: Offset = self._active.end_offset
+        self.lane: Lane | None = None
+        """Where plain batches are appended, if there have been any; it may be ahead of what is known here."""
         self.recovery_point: Offset = loaded.recovery_point
         """All records below are durable; never above what was synced."""
-        self.producers: Producers = loaded.producers
+        self._producers: Producers = loaded.producers
         self.epochs: LeaderEpochs = loaded.epochs
         self.report: RecoveryReport = loaded.report
         """What recovery had to do when the log was opened."""
@@ -110,6 +112,24 @@ class PartitionLog:
         return f"PartitionLog({self.partition}, {self.start_offset}..{self.end_offset})"
 
     @property
+    def end_offset(self) -> Offset:
+        """The offset that the next record gets."""
+        if self.lane is not None:
+            self._catch_up()
+        return self._end_offset
+
+    @end_offset.setter
+    def end_offset(self, offset: Offset) -> None:
+        self._end_offset = offset
+
+    @property
+    def producers(self) -> Producers:
+        """What is known of those that wrote here."""
+        if self.lane is not None:
+            self._catch_up()
+        return self._producers
+
+    @property
     def settings(self) -> LogSettings:
         """What the log obeys now."""
         return self._settings
@@ -117,6 +137,7 @@ class PartitionLog:
     @property
     def size(self) -> int:
         """Bytes of log in all segments."""
+        self._catch_up()
         return sum(segment.size for segment in self._segments)
 
     @property
@@ -127,6 +148,7 @@ class PartitionLog:
     @property
     def segments(self) -> tuple[Segment, ...]:
         """The segments, oldest first; the last one is active."""
+        self._catch_up()
         return tuple(self._segments)
 
     @property
@@ -141,9 +163,10 @@ class PartitionLog:
 
     def reconfigure(self, settings: LogSettings) -> None:
         """Obey other settings from now on."""
+        self._pause_lane()
         self._settings = settings
         self._flushes = settings.flush_messages != FOREVER or settings.flush_ms != FOREVER
-        self._takes_runs = settings.keeps_batches and not self._flushes
+        self._takes_lanes = settings.keeps_batches and not self._flushes
         jitter = min(settings.segment_jitter_ms, settings.segment_ms)
         self._jitter_ms = self._random.below(jitter) if jitter > 0 else 0
         for segment in self._segments:
@@ -162,6 +185,7 @@ class PartitionLog:
         """
         if self.failure is not None:
             raise self.failure
+        self._pause_lane()
         settings = self._settings
         marker = None
         base_offset = self.end_offset
@@ -219,10 +243,12 @@ class PartitionLog:
         Until it has some it need not be durable: whoever leads after a restart leads in a later one.
         """
         if epoch > self.epochs.latest:
+            self._pause_lane()
             self.epochs.assign(epoch, self.end_offset)
 
     def forget_empty_epochs(self) -> None:
         """Forget epochs that were led here without a record in them: a follower speaks of records only."""
+        self._pause_lane()
         self.epochs.truncate_end(self.end_offset)
 
     def last_epoch(self) -> LeaderEpoch:
@@ -244,6 +270,7 @@ class PartitionLog:
         """
         if self.failure is not None:
             raise self.failure
+        self.leave_lane()
         start = self.start_offset
         if start == self.end_offset and len(records) >= HEADER_BYTES and first_base(records) < start:
             # The log begins in the middle of a batch, as the leader's does since records were deleted.
@@ -308,47 +335,77 @@ class PartitionLog:
         if was_empty:
             self._watch_age(wall)
 
-    def append_run(self, run: BatchRun, leader_epoch: LeaderEpoch, wall: Timestamp) -> list[int] | None:
-        """Append a client's batches with one write; returns the base offset of each.
+    # The short way in
 
-        None if they are not all new and in order, or if anything but writing has to be done for them: then
-        nothing has changed, and `append` one by one is right. StorageError as there.
+    def enter_lane(self, make: Callable[[], Lane], leader_epoch: LeaderEpoch, producer_id: int) -> bool:
+        """Let plain batches be appended through the log's lane, those of this producer (-1: of none) too.
+
+        False if they cannot be, for what the log or the producer is like now; `append` is right then.
         """
-        settings = self._settings
+        self._catch_up()
         active = self._active
-        base_offset = self.end_offset
-        data, spans, checked, _ = run
-        _, null_keys, records, newest, size, largest, producer_id, _, _ = checked
-        end_offset = base_offset + records
         if (
-            not self._takes_runs
+            not self._takes_lanes
             or self.failure is not None
-            or largest > settings.max_message_bytes
-            or newest > wall + settings.timestamp_after_max_ms
-            or (null_keys and settings.cleanup_compact)
             or leader_epoch != self.epochs.latest
-            or not 0 < active.size <= settings.segment_bytes - size
-            or newest > self._roll_after
-            or wall > self._roll_at_wall
+            or not active.size
             or active.indexes.full
-            or end_offset - active.base_offset > MAX_RELATIVE_OFFSET
-            or (producer_id >= 0 and not self.producers.follows(run))
         ):
-            return None
-        after = stamp_run(data, spans, base_offset, leader_epoch)
-        assert after == end_offset, (self, after, end_offset)
-        try:
-            base_offsets = active.append_run(run, base_offset)
-        except OSError as error:
-            unstamp_run(run)
-            self._append_failed(error)
-        self.end_offset = Offset(end_offset)
-        if producer_id >= 0:
-            self.producers.applied_run(run, base_offset, wall)
-        unsynced = self._unsynced
-        unsynced.changed = True
-        unsynced.records += records
-        return base_offsets
+            return False
+        following = self.producers.next_of(producer_id) if producer_id >= 0 else None
+        if producer_id >= 0 and following is None:
+            return False
+        settings = self._settings
+        appender, until = active.file.lend() or (None, FOREVER)
+        limits = LaneLimits(
+            min(settings.segment_bytes, until),
+            active.base_offset + MAX_RELATIVE_OFFSET,
+            settings.max_message_bytes,
+            settings.timestamp_after_max_ms,
+            min(self._roll_after, FOREVER),
+            min(self._roll_at_wall, FOREVER),
+            settings.cleanup_compact,
+        )
+        if self.lane is None:
+            self.lane = make()
+        self.lane.enter(
+            active.file, appender, active.size, self._end_offset, leader_epoch, active.indexes.room, limits
+        )
+        if following is not None:
+            self.lane.admit(producer_id, *following)
+        return True
+
+    def leave_lane(self) -> None:
+        """Take no more batches through the lane, and lend the file no more."""
+        if self.lane is not None:
+            self._catch_up()
+            self.lane.leave()
+            self.lane = None
+            file = self._active.file
+            file.take_back()
+            with suppress(OSError):  # It must work before the segment is sealed, and only then.
+                file.trim()
+
+    def _pause_lane(self) -> None:
+        """Take no batches through the lane before `enter_lane`: what it knows is about to change."""
+        if self.lane is not None:
+            self._catch_up()
+            self.lane.pause()
+
+    def _catch_up(self) -> None:
+        """Take in what was appended through the lane."""
+        lane = self.lane
+        if lane is None or not lane.pending:
+            return
+        batches = lane.drain()
+        self._active.grown(batches, lane.position, lane.end_offset)
+        self._unsynced.changed = True
+        self._unsynced.records += lane.end_offset - self._end_offset
+        self._end_offset = self._active.end_offset
+        heard_at = lane.wall
+        for batch in batches:
+            if batch[5] >= 0:
+                self._producers.applied_in_lane(batch, heard_at)
 
     def _admit(self, batch: BatchView, origin: Origin) -> Marker | None:
         """Check a batch that no client sent; returns what it ends if it is a transaction's marker."""
@@ -411,6 +468,7 @@ class PartitionLog:
 
     def _roll(self, base_offset: Offset) -> None:
         """Seal the active segment and begin another at `base_offset`; StorageError leaves all as it was."""
+        self.leave_lane()
         old = self._active
         try:
             replay.write_snapshot(self._files, self.path, base_offset, self.producers)
@@ -426,6 +484,8 @@ class PartitionLog:
         self._active = new
         self._unsynced.sealed.append(old)
         self._unsynced.names_changed = self._unsynced.changed = True
+        # What is known of it is taken in now: a lookup that did so for thousands would take a while.
+        self._time_steps.learn(None, self._segments, self._life, lambda: True)
         self._watch_age(self._clock.wall())
 
     def _watch_age(self, wall: Timestamp) -> None:
@@ -475,8 +535,9 @@ class PartitionLog:
 
     def offset_for_time(self, timestamp: Timestamp, end_offset: Offset) -> FoundRecord | None:
         """The first record below `end_offset` whose timestamp is at least `timestamp` (L7)."""
+        self._catch_up()
         try:
-            first = self._time_steps.first_for(timestamp, self._segments, self.generation)
+            first = self._time_steps.first_for(timestamp, self._segments, self._life)
             span = Span(self.start_offset, end_offset)
             return search.record_at_time(self._segments[first:], self.epochs, timestamp, span)
         except OSError as error:
@@ -484,12 +545,28 @@ class PartitionLog:
 
     def offset_of_max_timestamp(self, end_offset: Offset) -> FoundRecord | None:
         """The first record that has the largest timestamp of the log; None if none has a timestamp."""
+        self._catch_up()
         try:
-            return search.record_of_max_timestamp(
-                self._segments, self.epochs, Span(self.start_offset, end_offset)
-            )
+            newest = self._segments[self._time_steps.newest(self._segments, self._life)]
+            span = Span(self.start_offset, end_offset)
+            return search.record_of_max_timestamp(newest, self._active, self.epochs, span)
         except OSError as error:
             raise self._refused("cannot be searched", error) from error
+
+    def learn_times(self, timestamp: Timestamp | None, enough: Callable[[], bool]) -> bool:
+        """Look at segments until `offset_for_time`, or for None `offset_of_max_timestamp`, need look at none.
+
+        False where `enough` has ended it before. Only segments that were sealed before this process began,
+        and that no lookup has come to yet, have to be looked at.
+        """
+        try:
+            return self._time_steps.learn(timestamp, self._segments, self._life, enough)
+        except OSError as error:
+            raise self._refused("cannot be searched", error) from error
+
+    @property
+    def _life(self) -> search.Life:
+        return self.generation, self.swaps.count
 
     def aborted_between(self, start: Offset, end: Offset) -> list[AbortedTxn]:
         """The aborted transactions that have records between two offsets, in the order of their markers."""
@@ -525,6 +602,7 @@ class PartitionLog:
 
     def restart_at(self, offset: Offset) -> None:
         """Throw away all records and begin again at `offset`."""
+        self.leave_lane()
         self._lower_to(offset)
         try:
             self._drop_segments(0)
@@ -539,7 +617,7 @@ class PartitionLog:
         self._segments.append(self._active)
         self._bases.append(offset)
         self.start_offset = self.end_offset = offset
-        self.producers = Producers()
+        self._producers = Producers()
         self.epochs.truncate_end(Offset(0))
         self._watch_age(self._clock.wall())
 
@@ -565,12 +643,13 @@ class PartitionLog:
 
     def _cut(self, at: int, offset: Offset) -> None:
         """Drop the segments from the one at `at` on, and of the one before what lies behind `offset`."""
+        self.leave_lane()
         self._lower_to(offset)
         self._drop_segments(at)
         self._active.unseal()
         self.end_offset = self._active.truncate_to(offset)
         replay.drop_snapshots(self._files, self.path, self.end_offset)
-        self.producers = replay.load_producers(
+        self._producers = replay.load_producers(
             self._files, self.path, self._segments, self.end_offset, self._clock.wall()
         )
         self.epochs.truncate_end(self.end_offset)
@@ -638,6 +717,7 @@ class PartitionLog:
 
     def expire_producers(self, wall: Timestamp) -> None:
         """Forget producers that have been silent for long enough."""
+        self._pause_lane()
         self.producers.expire(wall, self._settings.producer_id_expiration_ms)
 
     def _retention_facts(self) -> Iterator[SegmentFacts]:
@@ -682,6 +762,7 @@ class PartitionLog:
 
     def sync_failed(self, error: OSError) -> None:
         """Take in that a plan failed: nobody knows what is on the disk now, so nothing is added to it."""
+        self._pause_lane()
         # One that was deleted meanwhile had its files renamed under the sync.
         first = self.failure is None
         lasting = first and error.errno not in PASSING
@@ -707,6 +788,7 @@ class PartitionLog:
         Its `run` blocks and may be called beside the loop. Then one of `rewritten`, `rewrite_failed` and
         `lost` must be called; until then the log cannot be cut.
         """
+        self.leave_lane()
         self._is_rewriting = True
         sealed = self._sealed_behind_recovery_point()
         derived = [segment.stem + suffix for segment in sealed for suffix in DERIVED_SUFFIXES]
@@ -746,6 +828,7 @@ class PartitionLog:
         """
         if self.failure is not None:
             raise self.failure
+        self.leave_lane()
         if self.bare and not self.end_offset and not self.generation:
             return None  # Nothing is lost with files that a start makes anew where they are missing.
         if not self._unsynced.changed and self.recovery_point == self.end_offset:
@@ -780,6 +863,8 @@ class PartitionLog:
 
         What cannot be read from records is taken over: who has been verified, which epochs had none.
         """
+        self.leave_lane()
+        log.leave_lane()
         assert self.end_offset == log.end_offset, (self, log)
         old, self.path = self.path, path
         for segment in self._segments:
@@ -788,16 +873,18 @@ class PartitionLog:
         self.removals.moved(old, path)
         self._aborted = AbortedSearch(self._files, path, self._segments, self._bases)
         self.swaps = Swaps(self._files, path, (self._segments, self._bases), self._unsynced, self.removals)
-        self.producers = log.producers
+        self._producers = log.producers
         self.epochs = log.epochs
         self.epochs.changed = True
 
     def retire(self, why: str = "was deleted") -> None:
         """Take no more appends. Reads go on until its files are removed."""
+        self.leave_lane()
         self.failure = StorageError(f"{self.partition} {why}")
         self.in_doubt = False
 
     def abandon(self) -> None:
         """Let go of the files as they are."""
+        self.leave_lane()
         for segment in self._segments:
             segment.close()

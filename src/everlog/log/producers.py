@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from everlog.log.aborted_index import AbortedTxn
+from everlog.log.lane import LaneBatch
 from everlog.log.verification import Verification, not_verified
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import Offset, ProducerId
 from everlog.records.batch import MAX_SEQUENCE, BatchView
-from everlog.records.run import BatchRun
 
 WINDOW = 5
 """Batches remembered per producer: as many as a client may have in flight."""
@@ -136,28 +136,22 @@ class Producers:
             )
         return None
 
-    def follows(self, run: BatchRun) -> bool:
-        """Whether a producer's run is what comes next of it, and it is known and in no transaction."""
-        _, _, _, _, _, _, producer_id, epoch, first_sequence = run[2]
+    def next_of(self, producer_id: int) -> tuple[int, int] | None:
+        """The epoch and sequence number that a producer goes on with; None if new or in a transaction."""
         state = self._states.get(producer_id)
-        return (
-            state is not None
-            and state.epoch == epoch
-            and state.txn_first_offset is None
-            and len(state.window) > 0
-            and first_sequence == (state.window[-1].last_sequence + 1) & MAX_SEQUENCE
-        )
+        if state is None or state.txn_first_offset is not None or not state.window:
+            return None
+        return state.epoch, (state.window[-1].last_sequence + 1) & MAX_SEQUENCE
 
-    def applied_run(self, run: BatchRun, base_offset: int, heard_at: int) -> None:
-        """Take in a producer's run that `follows` approved of, and that is in the log now."""
-        headers, _, _, _, _, _, producer_id, _, _ = run[2]
+    def applied_in_lane(self, batch: LaneBatch, heard_at: int) -> None:
+        """Take in a batch that went on as `next_of` said, and that is in the log now."""
+        _, _, first_offset, last_delta, timestamp, producer_id, _, sequence = batch
         state = self._states[producer_id]
-        for _, last_delta, timestamp, sequence, _, _ in headers:
-            last_offset = base_offset + last_delta
-            last_sequence = (sequence + last_delta) & MAX_SEQUENCE
-            state.window.append(Sent(sequence, last_sequence, base_offset, last_offset, timestamp))
-            base_offset = last_offset + 1
-        del state.window[:-WINDOW]
+        window = state.window
+        last_sequence = (sequence + last_delta) & MAX_SEQUENCE
+        window.append(Sent(sequence, last_sequence, first_offset, first_offset + last_delta, timestamp))
+        if len(window) > WINDOW:
+            del window[0]
         state.last_timestamp = heard_at
 
     def check_epoch(self, batch: BatchView, marker: Marker | None) -> None:

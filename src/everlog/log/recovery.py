@@ -46,7 +46,7 @@ class RecoveryReport:
 
     scanned_bytes: int = 0
     cut_bytes: int = 0
-    """Bytes thrown away behind the first batch that was bad."""
+    """Bytes thrown away behind the first batch that was bad; zeros that only made room are not counted."""
     problem: str = ""
     """What was wrong with that batch."""
     below_recovery_point: bool = False
@@ -197,6 +197,7 @@ class _Scan:
         self._segments = segments
         # Compaction, ours or that of a leader we copied from, leaves gaps between offsets.
         self._gaps_allowed = settings.cleanup_compact or opening.was_compacted
+        self._refuses_damage = settings.refuses_damage
         self._opening = opening
         self._wall = wall
         self._report = RecoveryReport()
@@ -220,7 +221,7 @@ class _Scan:
             if not self._follows(segments[at]):
                 self._drop_from(at, f"a segment at {segments[at].base_offset}, expected {self._expected}")
                 break
-            if not self._recover(segments[at]):
+            if not self._recover(at):
                 self._drop_from(at + 1, self._report.problem)
                 break
         for segment in segments[self._first :]:
@@ -270,8 +271,9 @@ class _Scan:
             return False
         return first is not None and first.last_offset - self._expected > MAX_RELATIVE_OFFSET
 
-    def _recover(self, segment: Segment) -> bool:
+    def _recover(self, index: int) -> bool:
         """Prove one segment and take in its batches; False if it had to be cut."""
+        segment = self._segments[index]
         segment.indexes.start_empty()
         segment.end_offset = segment.base_offset
         self._expected = max(self._expected, segment.base_offset)
@@ -301,9 +303,25 @@ class _Scan:
         self._report.scanned_bytes += segment.size
         if good_bytes == segment.size:
             return True
+        if self._only_room(index, good_bytes):
+            self._report.problem = ""
+            segment.cut_file(good_bytes)
+            return True
+        self._check_may_cut(segment.end_offset)
         self._report.cut_bytes += segment.size - good_bytes
         segment.cut_file(good_bytes)
         return False
+
+    def _only_room(self, index: int, position: int) -> bool:
+        """Whether what lies behind the last batch was made ahead of time, in place of nothing durable."""
+        segment, following = self._segments[index], self._segments[index + 1 : index + 2]
+        if following:
+            # A log that may have gaps would go on behind one that was never there.
+            if following[0].base_offset != self._expected:
+                return False
+        elif self._expected < self._opening.recovery_point:
+            return False
+        return scan.is_room(segment.file, position, segment.size)
 
     def _take_in(self, segment: Segment, position: int, batch: BatchView, aborted: list[AbortedTxn]) -> None:
         if batch.producer_id >= 0:
@@ -334,10 +352,20 @@ class _Scan:
                 raise _WrongEpochError(f"{problem}, or {batch.leader_epoch} before it")
             raise CorruptDataError(problem)
 
+    def _check_may_cut(self, end_offset: int) -> None:
+        """CorruptDataError, before anything is cut, where durable records would go that must not."""
+        durable = self._opening.recovery_point
+        if self._refuses_damage and end_offset < durable:
+            raise CorruptDataError(
+                f"it is damaged behind offset {end_offset}, and was durable up to {durable}: "
+                f"{self._report.problem}"
+            )
+
     def _drop_from(self, at: int, problem: str) -> None:
         """Remove the segments behind the end of what is good."""
         report = self._report
         report.problem = problem
+        self._check_may_cut(self._expected)
         report.below_recovery_point = self._expected < self._opening.recovery_point
         report.cut_bytes += sum(segment.size for segment in self._segments[at:])
         _remove(self._files, self._segments[at:])

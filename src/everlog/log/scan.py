@@ -105,6 +105,16 @@ def batches(
         position += at
 
 
+def is_room(file: File, position: int, end: int) -> bool:
+    """Whether there is nothing but zeros, which no batch begins with: what `File.lend` may leave."""
+    while position < end:
+        chunk = file.read(position, min(SCAN_BYTES, end - position))
+        if chunk.strip(b"\0") or not chunk:
+            return False
+        position += len(chunk)
+    return True
+
+
 def _size_at(file: File, chunk: memoryview, at: int, chunk_at: int, end: int) -> int:
     """The size of the batch at `at` in a chunk, which may end before it; the file may not."""
     left = end - chunk_at - at

@@ -1,7 +1,7 @@
 """Searches over a log's segments: the bytes to send for an offset, the record of a moment."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from everlog.log.epochs import LeaderEpochs
@@ -55,39 +55,93 @@ def read_slice(segment: Segment, first: Header, limits: ReadLimits, epochs: Lead
     return FileSlice(segment.file, first.position, end - first.position)
 
 
+Life = tuple[int, int]
+"""How often a log was cut, and compaction has put segments into it: all else that changes is its ends."""
+
+
 class TimeSteps:
     """The largest timestamp up to the end of each sealed segment: where a lookup by time has to begin.
 
-    It is made as far as lookups need it. Segments that went, or that compaction has rewritten, may leave it
-    too large for a while; then a lookup begins too early, and passes over a few more.
+    What was sealed by this process is known. Of other segments it is asked for as far as lookups need it,
+    which opens three files each: `learn` does that a little at a time.
     """
 
-    __slots__ = ("_generation", "_largest", "_seen")
+    __slots__ = ("_largest", "_life", "_own", "_seen")
 
     def __init__(self) -> None:
         self._seen: list[Segment] = []
+        """Sealed segments from the oldest one on; of each, in the two lists that follow:"""
+        self._own: list[int] = []
+        """its largest timestamp, -1 if it has none,"""
         self._largest: list[int] = []
-        self._generation = 0
+        """and the largest up to its end."""
+        self._life: Life = (0, 0)
 
-    def first_for(self, timestamp: int, segments: Sequence[Segment], generation: int) -> int:
-        """Which segment is the first that may have `timestamp` or a later one; none before it has.
+    def first_for(self, timestamp: int, segments: Sequence[Segment], life: Life) -> int:
+        """Which segment is the first that has `timestamp` or a later one; the active one may not have it."""
+        self.learn(timestamp, segments, life)
+        return bisect_left(self._largest, timestamp)
 
-        `generation` is that of the log: one that is cut may go on with segments that were sealed before.
+    def newest(self, segments: Sequence[Segment], life: Life) -> int:
+        """The first segment that has the largest timestamp of sealed ones; the active one if none has any."""
+        self.learn(None, segments, life)
+        largest = self._largest
+        return bisect_left(largest, largest[-1]) if largest and largest[-1] >= 0 else len(segments) - 1
+
+    def learn(
+        self,
+        timestamp: int | None,
+        segments: Sequence[Segment],
+        life: Life,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Get to know what a lookup of `timestamp` needs, or that of the largest one for None.
+
+        False where segments are left to be looked at, and `enough` said that others should have their turn.
         """
-        seen, largest = self._seen, self._largest
+        self._follow(segments, life)
+        seen, own, largest = self._seen, self._own, self._largest
         sealed = len(segments) - 1
-        count = len(seen)
-        if generation != self._generation or (
-            count and (count > sealed or segments[0] is not seen[0] or segments[count - 1] is not seen[-1])
-        ):
-            seen.clear()
-            largest.clear()
-            self._generation = generation
-        while len(seen) < sealed and (not largest or largest[-1] < timestamp):
+        while len(seen) < sealed and (timestamp is None or not largest or largest[-1] < timestamp):
             segment = segments[len(seen)]
-            largest.append(max(segment.largest_timestamp()[0], largest[-1] if largest else -1))
+            if not segment.knows_largest and enough():
+                return False
+            value = segment.largest_timestamp()[0]
+            own.append(value)
+            largest.append(max(value, largest[-1] if largest else -1))
             seen.append(segment)
-        return bisect_left(largest, timestamp)
+        return True
+
+    def _follow(self, segments: Sequence[Segment], life: Life) -> None:
+        """Forget what is no longer so."""
+        seen = self._seen
+        if not seen:
+            self._life = life
+            return
+        gone = 0
+        if segments[0] is not seen[0]:
+            gone = bisect_left(seen, segments[0].base_offset, key=lambda one: one.base_offset)
+        count = len(seen) - gone
+        if (
+            life != self._life
+            or not 0 < count < len(segments)
+            or segments[0] is not seen[gone]
+            or segments[count - 1] is not seen[-1]
+        ):
+            gone = len(seen)
+            self._life = life
+        if gone:
+            self._follow_front(gone)
+
+    def _follow_front(self, gone: int) -> None:
+        own, largest = self._own, self._largest
+        del self._seen[:gone], own[:gone], largest[:gone]
+        top = -1
+        for at, value in enumerate(own):
+            top = max(top, value)
+            if largest[at] == top:
+                break  # From here on it is one of those left that is the largest so far.
+            largest[at] = top
 
 
 def record_at_time(
@@ -112,17 +166,13 @@ def record_at_time(
 
 
 def record_of_max_timestamp(
-    segments: Sequence[Segment], epochs: LeaderEpochs, span: Span
+    newest_sealed: Segment, active: Segment, epochs: LeaderEpochs, span: Span
 ) -> FoundRecord | None:
     """The first record that has the largest timestamp of the log (KIP-734)."""
-    newest: Segment | None = None
-    for segment in segments:
-        largest = segment.largest_timestamp()[0]
-        if largest >= 0 and (newest is None or largest > newest.largest_timestamp()[0]):
-            newest = segment
-    if newest is None:
-        return None
-    return record_at_time([newest], epochs, Timestamp(newest.largest_timestamp()[0]), span)
+    largest, in_active = newest_sealed.largest_timestamp()[0], active.largest_timestamp()[0]
+    newest = active if in_active > largest else newest_sealed
+    largest = max(largest, in_active)
+    return record_at_time([newest], epochs, Timestamp(largest), span) if largest >= 0 else None
 
 
 def segment_index(bases: Sequence[Offset], offset: int) -> int:

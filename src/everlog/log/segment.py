@@ -6,6 +6,7 @@ from everlog.log import aborted_index, offset_index, scan, time_index
 from everlog.log.aborted_index import AbortedTxn
 from everlog.log.epochs import LeaderEpochs
 from everlog.log.indexes import SegmentIndexes
+from everlog.log.lane import LaneBatch
 from everlog.log.scan import Header
 from everlog.log.settings import FOREVER
 from everlog.log.verified import VerifiedRanges
@@ -13,7 +14,6 @@ from everlog.model.errors import CorruptDataError
 from everlog.model.ids import NO_EPOCH, Offset
 from everlog.ports.files import File, Files
 from everlog.records.batch import CONTROL, BatchView
-from everlog.records.run import BatchRun
 
 LOG_SUFFIX = ".log"
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -84,7 +84,7 @@ class Segment:
         """Whether `aborted` is worth asking for."""
         self.aborted_unchecked = True
         """Whether the aborted transactions come from disk, and nobody has looked for their first batches."""
-        self._largest: tuple[int, int] | None = None  # Of a sealed segment, once it was looked up.
+        self._largest: tuple[int, int] | None = None  # Of a sealed segment, once it is known.
 
     @classmethod
     def create(cls, files: Files, directory: str, base_offset: Offset, interval_bytes: int) -> "Segment":
@@ -145,23 +145,14 @@ class Segment:
         self.size = position + size
         self.end_offset = Offset(last_offset + 1)
 
-    def append_run(self, run: BatchRun, base_offset: int) -> list[int]:
-        """Write stamped batches that follow each other, all or none; returns the base offset of each."""
-        file = self._file
-        _, _, checked, views = run
-        position = (self.file if file is None else file).append(views)
+    def grown(self, batches: Iterable[LaneBatch], size: int, end_offset: int) -> None:
+        """Take in batches that were written behind the last one; the file has `size` bytes now."""
+        self.file.grown_to(size)
         add = self.indexes.add
-        base_offsets: list[int] = []
-        for _, last_delta, max_timestamp, _, start, end in checked[0]:
-            base_offsets.append(base_offset)
-            size = end - start
-            last_offset = base_offset + last_delta
-            add(position, size, last_offset, max_timestamp)
-            position += size
-            base_offset = last_offset + 1
-        self.size = position
-        self.end_offset = Offset(base_offset)
-        return base_offsets
+        for position, batch_size, base_offset, last_delta, max_timestamp, _, _, _ in batches:
+            add(position, batch_size, base_offset + last_delta, max_timestamp)
+        self.size = size
+        self.end_offset = Offset(end_offset)
 
     def append_together(self, batches: Sequence[BatchView]) -> None:
         """Write batches as they are, with one write; they follow each other in one buffer."""
@@ -177,6 +168,8 @@ class Segment:
 
     def save_for_seal(self) -> None:
         """Write to disk all that a sealed segment has there. The segment may go on being active after it."""
+        # A segment that is sealed ends with its last batch, as its readers may expect.
+        self.file.trim()
         self.indexes.save_for_seal()
         if self._aborted_unsaved:
             self.replace_aborted(self.aborted)
@@ -184,9 +177,8 @@ class Segment:
     def seal(self) -> None:
         """Take no more batches, once `save_for_seal` has succeeded."""
         self.indexes.seal()
-        self.file.trim()
         self.sealed = True
-        self._largest = None
+        self._largest = (self.indexes.max_timestamp, self.indexes.max_timestamp_offset)
 
     def unseal(self) -> None:
         """Take batches again: the indexes go to memory, and the end is found from the last entry on."""
@@ -337,6 +329,11 @@ class Segment:
                 f"{self.file.path} has offset {follower.base_offset} behind {expected - 1}"
             )
         self.verified.add(unproved, end)
+
+    @property
+    def knows_largest(self) -> bool:
+        """Whether `largest_timestamp` needs no look at files."""
+        return self._largest is not None or not self.sealed
 
     def largest_timestamp(self) -> tuple[int, int]:
         """The largest timestamp and the last offset of the batch that has it; -1 if no batch has one."""

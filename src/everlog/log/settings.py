@@ -52,6 +52,8 @@ class LogSettings:
     producer_id_expiration_ms: int = _DAY_MS
     verify_transactions: bool = False
     """Whether a transaction must be admitted by its coordinator before its first batch is taken."""
+    refuses_damage: bool = False
+    """Whether a log with damage among its durable records is not opened, rather than cut there."""
     max_decompressed_bytes: int = 100 << 20
     """The most that a client's batch may unpack to."""
 

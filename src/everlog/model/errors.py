@@ -10,7 +10,7 @@ EverlogError
 ├── ConfigError        a setting is unknown or has a value it cannot have
 ├── UnencodableError   a message cannot be written in the version asked for (wire.primitives)
 ├── SchemaError        a message definition cannot be read (wire.schema)
-└── Unreachable, TimedOut, …   a client did not get what it asked for: the tree is in client.core.errors
+└── Unreachable, TimedOut, …   what clients and `everlog.Cluster` raise: the tree is in client.core.errors
 """
 
 from enum import IntEnum

@@ -6,7 +6,8 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from everlog.edge.alarm import LoopAlarm
@@ -16,12 +17,14 @@ from everlog.edge.clock import SystemClock
 from everlog.edge.descriptors import limit_open_files
 from everlog.edge.disk import RealFiles
 from everlog.edge.lock import DirectoryLock
+from everlog.edge.loop_threads import end_at_exit, new_event_loop
 from everlog.edge.server import Limits, Server
 from everlog.edge.wakeful import Wakeful, may_stay_awake
 from everlog.log.directory import make_dir_durably
 from everlog.model.errors import StorageError
 from everlog.model.settings import BrokerSettings
 from everlog.model.settings import broker_table as keys
+from everlog.model.settings.kinds import counts_by_address
 from everlog.model.settings.listeners import Listener
 from everlog.node.node import Node
 from everlog.ports.links import NO_LINKS
@@ -40,7 +43,7 @@ _DESCRIPTORS_FOR_OTHERS = 128
 # A broker makes few cycles and holds many long-lived objects; the default thresholds would walk them all
 # the time. What the start leaves is left out of collections for good, unseen: to look for the few cycles in
 # it would keep the first clients waiting for as long as a tenth of the start.
-_GC_THRESHOLDS = (50_000, 20, 50)
+GC_THRESHOLDS = (50_000, 20, 50)
 
 
 def run_node(settings: BrokerSettings, on_ready: Callable[[str], None]) -> None:
@@ -49,8 +52,8 @@ def run_node(settings: BrokerSettings, on_ready: Callable[[str], None]) -> None:
     ConfigError if it cannot start as it was told, StorageError if its disk does not let it.
     """
     _configure_logging()
-    gc.set_threshold(*_GC_THRESHOLDS)
-    loop = _new_event_loop()
+    gc.set_threshold(*GC_THRESHOLDS)
+    loop = new_event_loop()
 
     def served(bootstrap: str) -> None:
         on_ready(bootstrap)
@@ -73,7 +76,7 @@ class NodeThread:
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
-        self._loop = _new_event_loop()
+        self._loop = new_event_loop()
         self._process = _Process(settings, self._loop)
         self._ready: Future[str] = Future()
         self._ended: Future[None] = Future()
@@ -81,16 +84,30 @@ class NodeThread:
             target=self._run, name=f"everlog-node-{settings.node_id}", daemon=True
         )
 
-    def start(self) -> str:
-        """Start it and return its bootstrap address once it serves; raises what kept it from that."""
+    def start(self, timeout: float) -> str:
+        """Start it and return its bootstrap address once it serves; raises what kept it from that.
+
+        TimeoutError if it does not serve in time, and goes on with its start; CancelledError if it was asked
+        to end meanwhile.
+        """
         self._thread.start()
-        return self._ready.result()
+        end_at_exit(self)
+        return self._ready.result(timeout)
 
     def stop(self) -> None:
         """Stop it cleanly; raises what has ended it before. Stopping twice is harmless."""
-        if not self._ended.done():
-            self._loop.call_soon_threadsafe(self._process.stop)
+        self.ask_to_end()
         self._ended.result()
+
+    def ask_to_end(self) -> None:
+        """Have it stop, and do not wait for it."""
+        if not self._ended.done():
+            with suppress(RuntimeError):  # The loop is closed: it is about to say so.
+                self._loop.call_soon_threadsafe(self._process.stop)
+
+    def wait_until_ended(self, timeout: float) -> None:
+        """Wait for its end, whatever that was."""
+        wait([self._ended], timeout)
 
     def _run(self) -> None:
         try:
@@ -104,6 +121,7 @@ class NodeThread:
         self._loop.close()
         if error is None:
             self._ended.set_result(None)
+            self._ready.cancel()  # Whoever waits for its start would wait for ever; else it is done.
         elif self._ready.done():
             self._ended.set_exception(error)
         else:
@@ -117,14 +135,6 @@ def _configure_logging() -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         datefmt="%Y-%m-%d %H:%M:%S",
     )
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 class _Process:
@@ -281,10 +291,12 @@ def _limits(settings: BrokerSettings) -> Limits:
         max_frame_bytes=settings[keys.SOCKET_REQUEST_MAX_BYTES],
         max_connections=settings[keys.MAX_CONNECTIONS],
         max_connections_per_host=settings[keys.MAX_CONNECTIONS_PER_IP],
+        connections_of_hosts=counts_by_address(settings[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES]),
         max_request_memory_bytes=settings[keys.QUEUED_MAX_REQUEST_BYTES],
         max_unsent_bytes=settings[keys.CONNECTIONS_MAX_UNREAD_BYTES],
         stalled_peer_ms=settings[keys.CONNECTIONS_MAX_UNREAD_MS],
         idle_ms=settings[keys.CONNECTIONS_MAX_IDLE_MS],
+        first_byte_ms=settings[keys.CONNECTIONS_FIRST_BYTE_MS],
         frame_grace_ms=settings[keys.REQUEST_READ_TIMEOUT_MS],
         frame_bytes_per_second=settings[keys.REQUEST_READ_MIN_BYTES_PER_SECOND],
         send_buffer_bytes=settings[keys.SOCKET_SEND_BUFFER_BYTES],

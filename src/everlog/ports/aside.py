@@ -7,7 +7,7 @@ Result = TypeVar("Result")
 
 
 class Aside(Protocol):
-    """A place beside the event loop where fsync, recovery scans and deletions run."""
+    """A place beside the event loop where fsync, compaction and deletions run."""
 
     def run(self, job: Callable[[], Result], done: Callable[[Result | OSError], None]) -> None:
         """Run `job` off the loop, then call `done` on the loop with its result or its OSError.

@@ -35,6 +35,23 @@ class File(Protocol):
         """
         ...
 
+    def lend(self) -> tuple[object, int] | None:
+        """Let compiled code append (ports/appender.h): a capsule for it, and up to which position it may.
+
+        It may keep room behind the end, zeros that count for nothing and that a crash leaves there.
+        None where only `append` will do. Whoever borrows says `grown_to` before anybody else uses the file,
+        and `take_back` in the end; lending again before that only asks for the bounds anew.
+        """
+        ...
+
+    def grown_to(self, size: int) -> None:
+        """Take in that the file has `size` bytes now, written by whoever it is lent to."""
+        ...
+
+    def take_back(self) -> None:
+        """End a `lend`; harmless where nothing is lent."""
+        ...
+
     @property
     def broken(self) -> bool:
         """Whether bytes may lie behind `size`, or before it, that nobody vouches for: until `rewrite`."""
@@ -65,7 +82,10 @@ class File(Protocol):
         ...
 
     def trim(self) -> None:
-        """Nothing more is appended for now: give back what was set aside on disk for it."""
+        """Nothing more is appended for now: give back what was set aside on disk for it.
+
+        The file ends with its last byte then. OSError if the disk refuses; appending may go on all the same.
+        """
         ...
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from everlog.raft.events import (
     Gone,
     Installed,
     Reply,
+    Stored,
     Synced,
     Ticked,
     Unanswered,
@@ -102,14 +103,16 @@ class RaftCore:
             case Unattached():
                 return min(role.campaign_at, role.ask_at) if replica.may_stand else role.ask_at
             case Prospective() | Candidate():
-                return min([role.until, *role.unanswered.values()])
+                return voting.deadline(replica, role)
             case Follower():
+                if role.waits_for_disk:
+                    return leading.NEVER  # The disk says when.
                 return role.until if role.fetch_at is None else min(role.until, role.fetch_at)
             case Leader():
                 due = [leading.quorum_deadline(replica, role), *(one.until for one in role.parked.values())]
                 if role.change is not None and role.change.end is None:
                     due.append(role.change.until)
-                return min([*due, role.tell_at] if leading.strangers(replica, role) else due)
+                return min([*due, leading.tell_deadline(replica, role)])
             case _:
                 assert_never(role)
 
@@ -130,6 +133,8 @@ class RaftCore:
                 following.gone(replica, node)
             case Synced(end, cuts):
                 self._synced(end, cuts)
+            case Stored(took_ms):
+                voting.stored(replica, took_ms)
             case Installed(snapshot, is_whole):
                 following.installed(replica, snapshot, is_whole=is_whole)
             case _:
@@ -177,11 +182,11 @@ class RaftCore:
                 elif role.ask_at <= now:
                     following.ask_who_leads(replica, role)
             case Prospective() | Candidate():
-                voting.ask_again(replica, role)
-                if role.until <= now:
-                    voting.become_prospective(replica)
+                voting.go_on(replica, role)
             case Follower():
-                if role.until <= now:
+                if role.waits_for_disk:
+                    pass  # It has not asked, so that nothing can be heard of the leader.
+                elif role.until <= now:
                     following.give_up(replica, role)
                 elif role.fetching is None and role.fetch_at is not None and role.fetch_at <= now:
                     following.fetch(replica, role)
@@ -190,8 +195,8 @@ class RaftCore:
                 reconfiguring.proceed(replica, role)
                 if leading.quorum_deadline(replica, role) <= now or reconfiguring.leaves(replica, role):
                     leading.resign(replica, role)
-                elif role.tell_at <= now:
-                    leading.tell_strangers(replica, role)
+                elif leading.tell_deadline(replica, role) <= now:
+                    leading.tell_voters(replica, role)
             case _:
                 assert_never(role)
 
@@ -222,6 +227,7 @@ class RaftCore:
                 voting.voted(self._replica, node, request, answer)
             case Noted():
                 following.observe(self._replica, answer.epoch, answer.leader)
+                leading.noted(self._replica, node, answer)
             case FetchReply():
                 assert isinstance(request, Fetch), request
                 following.fetched(self._replica, node, request, answer)
@@ -251,6 +257,6 @@ class RaftCore:
             case Leader() as role:
                 leading.synced(replica, role)
             case Follower(fetching=None, fetch_at=None, loading=None) as role:
-                following.fetch(replica, role)
+                following.go_on(replica, role)
             case _:
                 pass

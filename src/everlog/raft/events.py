@@ -53,6 +53,13 @@ class Synced:
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """The disk took long for the last `StoreState`; the effects behind it were carried out only then."""
+
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Installed:
     """A snapshot that was fetched is on disk under its name; or not, if what came is not whole."""
 
@@ -60,7 +67,7 @@ class Installed:
     is_whole: bool
 
 
-Event = Ticked | Asked | Answered | Unanswered | Gone | Synced | Installed
+Event = Ticked | Asked | Answered | Unanswered | Gone | Synced | Stored | Installed
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,12 @@ def fetch(replica: Replica, role: Follower) -> None:
     replica.out.append(Ask(role.leader, role.fetching))
 
 
+def go_on(replica: Replica, role: Follower) -> None:
+    """Fetch on, now that our disk has done its part. How long it took is no silence of the leader."""
+    role.until = max(role.until, replica.after(replica.timing.fetch_ms))
+    fetch(replica, role)
+
+
 def fetched(replica: Replica, node: int, asked: Fetch, reply: FetchReply) -> None:
     """Take in what a fetch has brought."""
     observe(replica, reply.epoch, reply.leader, by_itself=reply.leader == node)
@@ -194,7 +200,7 @@ def installed(replica: Replica, snapshot: SnapshotId, *, is_whole: bool) -> None
     role.loading = None
     if is_whole and snapshot.end >= replica.high_watermark:
         replica.begin_at(snapshot)
-        fetch(replica, role)
+        go_on(replica, role)
     else:
         role.fetch_at = replica.after(replica.timing.retry_ms)
 

@@ -11,6 +11,7 @@ from everlog.raft.messages import (
     Fetch,
     FetchReply,
     FetchSnapshot,
+    Noted,
     ReplicaKey,
     SnapshotReply,
 )
@@ -18,6 +19,9 @@ from everlog.raft.replica import LeaderChange, Replica
 from everlog.raft.roles import Candidate, Leader, Parked, Seen
 
 NEVER = Instant(2**62)
+
+_MOST_FETCHES_MISSED = 5
+"""So many times the fetch time-out a voter that is slow is waited for."""
 
 _MOST_SEEN = 1_000
 """Replicas that a leader keeps in mind; who has fetched longest ago is forgotten first."""
@@ -34,15 +38,24 @@ def become_leader(replica: Replica, won: Candidate) -> None:
     replica.out.append(Lead(replica.epoch))
 
 
-def strangers(replica: Replica, role: Leader) -> list[int]:
-    """Voters that have not followed yet."""
-    return [node for node in replica.others if node not in role.has_fetched]
+def tell_deadline(replica: Replica, role: Leader) -> Instant:
+    """When to say again who leads."""
+    since = [_missed_at(replica, role, node) for node in replica.others]
+    return max(role.tell_at, min(since, default=NEVER))
 
 
-def tell_strangers(replica: Replica, role: Leader) -> None:
-    """Say again who leads."""
+def _missed_at(replica: Replica, role: Leader, node: int) -> Instant:
+    """When a voter has not fetched for so long that it is asked whether it follows."""
+    if node not in role.has_fetched:
+        return role.began_at
+    return Instant(role.heard_at[node] + replica.timing.fetch_ms // 2)
+
+
+def tell_voters(replica: Replica, role: Leader) -> None:
+    """Say again who leads, to those who do not follow yet and to those who have not fetched for a while."""
     role.tell_at = replica.after(replica.timing.fetch_ms // 2)
-    for node in strangers(replica, role):
+    missed = [node for node in replica.others if _missed_at(replica, role, node) <= replica.now]
+    for node in missed:
         voter = replica.voters.key(node)
         assert voter is not None, (node, replica.voters)
         replica.out.append(Ask(node, BeginEpoch(replica.me.id, replica.epoch, voter)))
@@ -53,8 +66,30 @@ def quorum_deadline(replica: Replica, role: Leader) -> Instant:
     needed = len(replica.voters) // 2 + (0 if replica.is_voter else 1)
     if needed == 0:
         return NEVER
-    heard = sorted((role.heard_at.get(node, role.began_at) for node in replica.others), reverse=True)
-    return Instant(heard[needed - 1] + replica.timing.fetch_ms * 3 // 2)
+    return sorted((_patience_end(replica, role, node) for node in replica.others), reverse=True)[needed - 1]
+
+
+def _patience_end(replica: Replica, role: Leader, node: int) -> Instant:
+    """Until when a voter counts as one that follows, by its fetches and by its word.
+
+    One whose disk takes long to keep what it has fetched does not fetch meanwhile. To step down for that
+    would be of no use: whoever is elected next needs the same disk. So its word counts as well, and who was
+    away for longer before, and came back, gets that time again. Neither counts for ever: who answers and does
+    not fetch may have no way to, and another leader might be one that it reaches.
+    """
+    fetch_ms = replica.timing.fetch_ms
+    most_ms = fetch_ms * _MOST_FETCHES_MISSED
+    fetched_at = role.heard_at.get(node, role.began_at)
+    noted_at = min(role.noted_at.get(node, fetched_at), Instant(fetched_at + most_ms))
+    patience_ms = max(fetch_ms * 3 // 2, min(role.pauses_ms.get(node, 0) * 2, most_ms))
+    return Instant(max(fetched_at, noted_at) + patience_ms)
+
+
+def noted(replica: Replica, node: int, answer: Noted) -> None:
+    """A voter has said whom it follows."""
+    role = replica.role
+    if isinstance(role, Leader) and (answer.epoch, answer.leader) == (replica.epoch, replica.me.id):
+        role.noted_at[node] = replica.now
 
 
 def needs_snapshot(replica: Replica, asked: Fetch) -> bool:
@@ -120,6 +155,10 @@ def fetch_asked(replica: Replica, token: object, asked: Fetch) -> None:
 def _hear(replica: Replica, role: Leader, key: ReplicaKey) -> None:
     """A replica follows. One that has a voter's id and another disk is not that voter."""
     if replica.voters.has(key):
+        pause_ms = replica.now - role.heard_at.get(key.id, replica.now)
+        # A pause that is longer says that it was gone, not that it is slow.
+        if pause_ms <= replica.timing.fetch_ms * _MOST_FETCHES_MISSED:
+            role.pauses_ms[key.id] = max(role.pauses_ms.get(key.id, 0), pause_ms)
         role.has_fetched.add(key.id)
     elif key.id in replica.voters.ids or key.id < 0:
         return

@@ -315,7 +315,9 @@ class QuorumMember:
             self._transport.learn(self._known_voters.addresses)
 
     def _arm(self) -> None:
-        if self._core is not None:
+        # While a vote is being written no event is taken in. What is due by then would have the alarm ring
+        # without a pause; whoever ends the wait arms it.
+        if self._core is not None and not self._storing:
             deadline = self._core.deadline()
             if deadline < NEVER:
                 self._world.alarm.ring_by(deadline)
@@ -351,9 +353,13 @@ class QuorumMember:
     def _keep(self, state: QuorumState) -> None:
         self._storing = True
         life = self._life
+        began = self._world.clock.now()
 
         def kept(result: OSError | None) -> None:
             self._storing = False
+            took_ms = self._world.clock.now() - began
+            if life == self._life and took_ms > self._timing.retry_ms:
+                self._events.appendleft(events.Stored(took_ms))
             if life == self._life and isinstance(result, OSError):
                 self._fail(StorageError(f"the vote of epoch {state.epoch} cannot be written: {result}"))
             if self._restart_at is not None and self._restart_at <= self._world.clock.now():

@@ -120,6 +120,15 @@ class Timing:
     long_poll_ms: int = LONG_POLL_MS
     """How long a fetch waits for something new."""
 
+    @property
+    def vote_ms(self) -> int:
+        """How long a request for a vote is left to wait: a voter writes to its disk before it answers.
+
+        A request that is given up takes its connection along, and one who is busy has to take on the next
+        one and to read it before anything else comes of it.
+        """
+        return self.election_ms * 4
+
 
 class Replica:
     """One replica. `out` gathers the effects of the event that is being taken in, at `now`."""

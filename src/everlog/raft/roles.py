@@ -26,12 +26,15 @@ class Prospective:
     """It asks whether it would be elected, which disturbs nobody (KIP-996)."""
 
     until: Instant
+    """When to stand anew, if somebody has refused by then; if nobody has, it only goes on asking."""
+    hear_by: Instant
+    """When voters that have not answered count as silent."""
     granted: set[int]
     rejected: set[int] = field(default_factory=set[int])
     unanswered: dict[int, Instant] = field(default_factory=dict[int, Instant])
     """Voters to ask again, and when."""
     silent: set[int] = field(default_factory=set[int])
-    """Voters that have failed to answer at least once: their votes are nothing to wait for."""
+    """Voters that have failed to answer, at least once or in time: nothing to wait for if others refuse."""
     is_lost: bool = False
     """Whether those that do answer cannot make a majority; it is over sooner then."""
 
@@ -41,6 +44,7 @@ class Candidate:
     """It asks for votes in an epoch that it began."""
 
     until: Instant
+    hear_by: Instant
     granted: set[int]
     rejected: set[int] = field(default_factory=set[int])
     unanswered: dict[int, Instant] = field(default_factory=dict[int, Instant])
@@ -63,7 +67,7 @@ class Follower:
 
     leader: int
     until: Instant
-    """When it stops to count on the leader; moved on by each answer."""
+    """When it stops to count on the leader; moved on by each answer, and by our own slow disk."""
     has_fetched: bool = False
     """Whether the leader answers, in this epoch: then others need not stand for election either."""
     fetching: Fetch | FetchSnapshot | None = None
@@ -72,6 +76,11 @@ class Follower:
     """The snapshot without which it cannot follow, while it fetches that."""
     fetch_at: Instant | None = None
     """When to fetch again after a failure; None if there is no need to wait."""
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether it cannot fetch before our own disk has what was fetched: the leader owes it nothing."""
+        return self.fetching is None and self.fetch_at is None
 
 
 @dataclass(slots=True)
@@ -125,6 +134,10 @@ class Leader:
     """By node: a replica has one fetch under way."""
     heard_at: dict[int, Instant] = field(default_factory=dict[int, Instant])
     """When each node last fetched; for one that has not, the beginning of the lead counts."""
+    pauses_ms: dict[int, int] = field(default_factory=dict[int, int])
+    """The longest that each voter has taken from one fetch to the next."""
+    noted_at: dict[int, Instant] = field(default_factory=dict[int, Instant])
+    """When each voter last said, on being asked, that it follows."""
     seen: dict[ReplicaKey, Seen] = field(default_factory=dict[ReplicaKey, Seen])
     """The replicas that follow, whether they vote or not."""
     change: PendingChange | None = None

@@ -15,6 +15,7 @@ from everlog.ports.files import Files
 FILE_NAME = "quorum-state"
 VERSION = 1
 NOBODY = -1
+_LARGEST = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,10 @@ def encode_state(state: QuorumState) -> bytes:
 
 
 def decode_state(data: bytes) -> QuorumState:
-    """Read a quorum-state file, version 0 or 1; CorruptDataError if it is neither."""
+    """Read a quorum-state file, version 0 or 1; CorruptDataError if it is neither.
+
+    It has no checksum. So version 1 must be written as it is always written, by Kafka too, to the letter.
+    """
     try:
         fields: dict[str, Any] = json.loads(data)
         version = fields["data_version"]
@@ -79,6 +83,13 @@ def decode_state(data: bytes) -> QuorumState:
         numbers = [fields[name] for name in ("leaderEpoch", "leaderId", "votedId")]
     except (ValueError, KeyError, TypeError, ConfigError, RecursionError) as error:
         raise CorruptDataError(f"{FILE_NAME} is {data[:200]!r}, which cannot be read: {error}") from None
-    if not all(type(number) is int for number in numbers) or numbers[0] < 0:
+    if (
+        not all(type(number) is int and NOBODY <= number <= _LARGEST for number in numbers)
+        or numbers[0] < 0
+        or (numbers[2] == NOBODY and voted_directory != NO_UUID)
+    ):
         raise CorruptDataError(f"{FILE_NAME} has {numbers!r} for its epoch, leader and vote")
-    return QuorumState(numbers[0], numbers[1], numbers[2], voted_directory)
+    state = QuorumState(numbers[0], numbers[1], numbers[2], voted_directory)
+    if version and data.rstrip(b"\n") != encode_state(state):
+        raise CorruptDataError(f"{FILE_NAME} is {data[:200]!r}, expected {encode_state(state)!r}")
+    return state

@@ -88,7 +88,7 @@ class PeerTransport:
             self._watched.add(address)
             peer.on_lost(lambda lost: self._lost(node, address, lost))
         message, version = request_message(request, self._sender)
-        timeout_ms = self._timing.election_ms if isinstance(request, Vote) else self._timing.fetch_ms
+        timeout_ms = self._timing.vote_ms if isinstance(request, Vote) else self._timing.fetch_ms
         peer.ask(message, version, timeout_ms, lambda response: self._answered(node, request, response, done))
 
     def _answered(

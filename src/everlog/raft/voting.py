@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from everlog.model.errors import ErrorCode
+from everlog.model.ids import Instant
 from everlog.raft.events import Ask, Reply
 from everlog.raft.following import observe
 from everlog.raft.leading import become_leader
@@ -46,7 +47,8 @@ def may_grant(replica: Replica, vote: Vote) -> bool:
             # It has voted for itself, but whoever asks first would begin an epoch of its own.
             return vote.is_pre and is_complete
         case Follower():
-            return vote.is_pre and is_complete and not role.has_fetched
+            hears_leader = role.has_fetched and replica.now < role.until
+            return vote.is_pre and is_complete and not hears_leader
         case Unattached() | Prospective():
             if vote.is_pre or replica.state.voted == NOBODY:
                 return is_complete
@@ -67,7 +69,8 @@ def _give_way(replica: Replica, role: Unattached, *, granted: bool) -> None:
 
 def become_prospective(replica: Replica) -> None:
     """Ask all voters whether they would vote for us."""
-    role = replica.role = Prospective(replica.election_end(), {replica.me.id})
+    hear_by = replica.after(replica.timing.election_ms)
+    role = replica.role = Prospective(replica.election_end(), hear_by, {replica.me.id})
     if replica.voters.is_majority(role.granted):
         become_candidate(replica)
     else:
@@ -78,7 +81,8 @@ def become_candidate(replica: Replica) -> None:
     """Begin an epoch, vote for ourselves, and ask all others to."""
     state = QuorumState(replica.epoch + 1, voted=replica.me.id, voted_directory=replica.me.directory)
     replica.store(state)
-    role = replica.role = Candidate(replica.election_end(), {replica.me.id})
+    hear_by = replica.after(replica.timing.election_ms)
+    role = replica.role = Candidate(replica.election_end(), hear_by, {replica.me.id})
     if replica.voters.is_majority(role.granted):
         become_leader(replica, role)
     else:
@@ -95,12 +99,31 @@ def _ask_for_votes(replica: Replica, nodes: list[int]) -> None:
         replica.out.append(Ask(node, vote))
 
 
-def ask_again(replica: Replica, role: Prospective | Candidate) -> None:
-    """Ask those whose answer did not come."""
+def go_on(replica: Replica, role: Prospective | Candidate) -> None:
+    """Ask those whose answer did not come, and stand anew once it is time to.
+
+    A new epoch helps where votes are split. Where nobody has refused, the votes that are missing are on
+    their way or cannot be had: another epoch would only make a voter with a slow disk write its vote again,
+    and come too late with it again.
+    """
     due = [node for node, at in role.unanswered.items() if at <= replica.now]
     for node in due:
         del role.unanswered[node]
     _ask_for_votes(replica, due)
+    if role.hear_by <= replica.now:
+        role.silent.update(set(replica.others) - role.granted - role.rejected)
+        _look_whether_lost(replica, role)
+    if role.until <= replica.now:
+        if role.rejected:
+            become_prospective(replica)
+        else:
+            role.until = replica.election_end()
+
+
+def deadline(replica: Replica, role: Prospective | Candidate) -> Instant:
+    """When there is something to do."""
+    due = [role.until, *role.unanswered.values()]
+    return min(due if role.hear_by <= replica.now else [*due, role.hear_by])
 
 
 def voted(replica: Replica, node: int, vote: Vote, reply: VoteReply) -> None:
@@ -148,6 +171,26 @@ def _look_whether_lost(replica: Replica, role: Prospective | Candidate) -> None:
     doublings = replica.elections_lost + isinstance(role, Candidate)
     longest = min(timing.backoff_ms, timing.retry_ms << min(doublings, _MOST_DOUBLINGS))
     role.until = min(role.until, replica.after(1 + replica.random.below(max(1, longest))))
+
+
+def stored(replica: Replica, took_ms: int) -> None:
+    """Take in that our disk took long: what waits for others has only begun to, now that they are asked.
+
+    Without it, a voter with a slow disk would stand for election against the one that it has just voted for.
+    """
+    role = replica.role
+    match role:
+        case Unattached():
+            role.campaign_at = Instant(role.campaign_at + took_ms)
+        case Prospective() | Candidate():
+            role.until = Instant(role.until + took_ms)
+            role.hear_by = Instant(role.hear_by + took_ms)
+        case Follower():
+            role.until = Instant(role.until + took_ms)
+        case Leader():
+            pass
+        case _:
+            assert_never(role)
 
 
 def _is_about(vote: Vote, role: object) -> bool:

@@ -2,7 +2,7 @@
  * the limited API of Python 3.11, so that one binary serves every later Python.
  *
  * This file has the module and the way in for columns; the work is done in columns_checksum.c,
- * columns_decode.c, columns_encode.c and columns_route.c.
+ * columns_decode.c, columns_encode.c, columns_route.c and columns_run.c.
  */
 
 #include "columns.h"
@@ -113,17 +113,20 @@ static PyMethodDef methods[] = {
     {"encode_rows", (PyCFunction)(void (*)(void))everlog_encode_rows, METH_FASTCALL,
      "encode_rows(rows, key, value, headers, timestamps, now, order, first, stop, max_bytes, room)"
      " -> (section, next, base_timestamp, max_timestamp)"},
+    {"find_run", (PyCFunction)(void (*)(void))everlog_find_run, METH_FASTCALL,
+     "find_run(data, start, max_bytes) -> (begin, end, batches, next_offset, leader_epoch), or None"},
     {"join_checksums", (PyCFunction)(void (*)(void))everlog_join_checksums, METH_FASTCALL,
      "join_checksums(first, second, second_bytes) -> the checksum of both pieces, one behind the other"},
     {"route_rows", (PyCFunction)(void (*)(void))everlog_route_rows, METH_FASTCALL,
      "route_rows(rows, key, given, partition_count, keyless, run_rows, run_at) -> (order, starts, run_at)"},
+    {"run_is_whole", everlog_run_is_whole, METH_O, "run_is_whole(data) -> whether the checksums of all batches hold"},
     {NULL, NULL, 0, NULL},
 };
 
 static int prepare(PyObject *module)
 {
     (void)module;
-    return everlog_twin_wanted();
+    return everlog_twin_wanted() < 0 ? -1 : everlog_prepare_runs();
 }
 
 static PyModuleDef_Slot slots[] = {

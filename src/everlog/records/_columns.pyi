@@ -24,7 +24,7 @@ Found = tuple[
 """The fields of Columns and whether all names are UTF-8."""
 
 def decode_columns(spans: list[Span], owners: list[tuple[Buffer, int]] = ..., /) -> Found | int:
-    """Return what was found, or the number of the first bad batch.
+    """Return what was found, or the number of the first span with a bad batch.
 
     With owners, the buffer that each span lies in and its number, the offsets of the values are views.
     """
@@ -45,6 +45,9 @@ def encode_rows(
 ) -> tuple[bytearray, int, int, int]:
     """Return the fields of EncodedRows."""
 
+def find_run(data: Buffer, start: int, max_bytes: int, /) -> tuple[int, int, int, int, int] | None:
+    """Where a run begins and ends, how many batches it has, and the next offset and the epoch of the last."""
+
 def join_checksums(first: int, second: int, second_bytes: int, /) -> int:
     """Return the checksum of two pieces of data, one behind the other."""
 
@@ -59,3 +62,6 @@ def route_rows(
     /,
 ) -> tuple[bytearray, tuple[int, ...], int]:
     """Return the fields of Routed; `keyless` has the partitions in 32 bits."""
+
+def run_is_whole(data: Buffer, /) -> bool:
+    """Return whether the checksums of all batches hold."""

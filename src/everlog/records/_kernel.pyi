@@ -1,15 +1,5 @@
 from everlog.ports.files import Buffer
 
-def check_run(
-    data: Buffer, spans: tuple[tuple[int, int], ...], /
-) -> tuple[tuple[tuple[int, int, int, int, int, int], ...], bool, int, int, int, int, int, int, int] | None:
-    """Return the headers and their sums; None if a batch is bad or not of the plain kind."""
-
-def stamp_run(
-    data: Buffer, spans: tuple[tuple[int, int], ...], base_offset: int, leader_epoch: int, /
-) -> int:
-    """Give each batch its base offset and epoch; return the offset behind the last."""
-
 def skim(records: Buffer, count: int, base_timestamp: int, /) -> tuple[int, int, bool, int, int]:
     """Return max timestamp, its offset delta, null keys; then the first bad record and where, or -1s."""
 
@@ -38,3 +28,9 @@ def sift_records(
     /,
 ) -> tuple[int, int, int, bytes | None, int]:
     """Return records kept, tombstones in them, largest timestamp delta, their bytes if changed, a bad one."""
+
+def can_fold() -> bool:
+    """Whether this processor has what `crc32c` needs."""
+
+def crc32c(data: Buffer, checksum: int = 0, /) -> int:
+    """The checksum of the data, or of what `checksum` is of with the data behind it."""

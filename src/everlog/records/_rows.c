@@ -42,6 +42,8 @@ static PyObject *murmur2(PyObject *Py_UNUSED(module), PyObject *object)
 static PyMethodDef methods[] = {
     {"read_rows", (PyCFunction)(void (*)(void))everlog_read_rows, METH_FASTCALL,
      "read_rows(batch, topic, partition, start, end, into)"},
+    {"read_run", (PyCFunction)(void (*)(void))everlog_read_run, METH_FASTCALL,
+     "read_run(raw, position, topic, partition, start, end, into, count) -> (position, next_offset, leader_epoch)"},
     {"ticket_type", everlog_ticket_type, METH_NOARGS, "ticket_type() -> a new type of tickets, without methods"},
     {"tell_delivered", everlog_tell_delivered, METH_VARARGS,
      "tell_delivered(notices, metadata_type, topic, partition, base_offset, append_time, failed)"},

@@ -6,6 +6,7 @@ from everlog.records.rows_plain import BatchBuffer as BatchBuffer
 from everlog.records.rows_plain import ConsumerRecord as ConsumerRecord
 from everlog.records.rows_plain import RowRun as RowRun
 from everlog.records.rows_plain import read_rows as read_rows
+from everlog.records.rows_plain import read_run as read_run
 
 def murmur2(data: Buffer, /) -> int:
     """Return the 32-bit hash of `data` that Kafka's clients agree on, as an unsigned number."""

@@ -13,12 +13,12 @@ LARGEST_INT64 = (1 << 63) - 1
 
 
 class Span(NamedTuple):
-    """A batch to read columns from."""
+    """Batches to read columns from."""
 
     raw: Buffer
-    """The whole batch as it came."""
+    """Whole batches as they came, back to back; just one if there is a section."""
     section: Buffer | None
-    """Its records uncompressed; None if they lie in `raw` as they are."""
+    """The records of that one uncompressed; None if they lie in `raw` as they are."""
     start: int
     """The first offset that is wanted."""
     stop: int

@@ -78,8 +78,14 @@ static inline int field_at(const binary_source *source, int64_t row, const uint8
 }
 
 PyObject *everlog_decode_columns(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *everlog_find_run(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *everlog_join_checksums(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *everlog_encode_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *everlog_route_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
+PyObject *everlog_run_is_whole(PyObject *module, PyObject *given);
+
+/* 0, or -1 with an error: to be called once, before the others. */
+int everlog_prepare_runs(void);
 
 #endif

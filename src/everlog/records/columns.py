@@ -76,7 +76,7 @@ def _columns_of(spans: Sequence[Span], found: "_Found | int") -> Columns:
     """What the kernel returned, as columns; what it refused is refused in words."""
     if isinstance(found, int):
         columns_plain.decode_columns([spans[found]])
-        raise AssertionError(f"the kernel refused batch {found} and the reference did not")
+        raise AssertionError(f"the kernel refused span {found} and the reference did not")
     key, value, lists, count, names, contents, names_are_text = found[9:]
     text = Binary(*names) if names_are_text else columns_plain.as_text(Binary(*names), count)
     return Columns(*found[:9], Binary(*key), Binary(*value), lists, count, text, Binary(*contents))

@@ -4,9 +4,9 @@
  */
 
 #include "columns.h"
+#include "columns_batch.h"
 #include "columns_record.h"
 
-#define HEADER_BYTES 61
 #define SMALLEST_RECORD 7
 #define LOG_APPEND_TIME 0x08
 #define SLACK 32 /* so that short fields may be copied in one go */
@@ -43,9 +43,10 @@ typedef struct {
     PyThreadState *unlocked;
 } columns;
 
+/* What is read in one go: whole batches back to back, or one whose records were uncompressed into `section`. */
 typedef struct {
     Py_buffer raw, section, owner;
-    const uint8_t *at, *end;
+    const uint8_t *at, *end; /* the records of the batch that is being read, and what its header says below */
     int32_t owner_number; /* which of the buffers that views point into it lies in */
     int64_t base_offset, base_timestamp, max_timestamp, start, stop;
     int32_t leader_epoch, last_offset_delta, count, topic, partition;
@@ -53,14 +54,6 @@ typedef struct {
 } span;
 
 enum { GOOD, BAD, FAILED }; /* FAILED: an exception is set */
-
-static inline int64_t big_endian(const uint8_t *p, int bytes)
-{
-    uint64_t value = 0;
-    for (int at = 0; at < bytes; at++)
-        value = value << 8 | p[at];
-    return (int64_t)value;
-}
 
 /* --- buffers */
 
@@ -195,7 +188,7 @@ static int read_headers(const record *found, int wanted, columns *out)
     return p == found->end ? GOOD : BAD;
 }
 
-static int read_span(const span *from, columns *out)
+static int read_batch(const span *from, columns *out)
 {
     const uint8_t *p = from->at;
     int64_t last_delta = -1, first_row = out->rows;
@@ -251,6 +244,50 @@ static int read_span(const span *from, columns *out)
     return GOOD;
 }
 
+/* Take in the header of the batch at `p`. Returns what it takes, 0 if that is not all there. */
+static int64_t open_batch(span *into, const uint8_t *p)
+{
+    const uint8_t *end = (const uint8_t *)into->raw.buf + into->raw.len;
+    int64_t size = into->section.buf ? into->raw.len : end - p < HEADER_BYTES ? 0 : batch_bytes(p);
+    if (size < HEADER_BYTES || size > end - p)
+        return 0;
+    into->base_offset = big_endian(p, 8);
+    into->leader_epoch = (int32_t)big_endian(p + 12, 4);
+    into->append_time = (p[22] & LOG_APPEND_TIME) != 0;
+    into->last_offset_delta = (int32_t)big_endian(p + 23, 4);
+    into->base_timestamp = big_endian(p + 27, 8);
+    into->max_timestamp = big_endian(p + 35, 8);
+    into->count = (int32_t)big_endian(p + 57, 4);
+    into->at = into->section.buf ? into->section.buf : p + HEADER_BYTES;
+    into->end = into->section.buf ? into->at + into->section.len : p + size;
+    return size;
+}
+
+static int read_span(span *from, columns *out)
+{
+    const uint8_t *p = from->raw.buf, *end = p + from->raw.len;
+    while (p < end) {
+        int64_t size = open_batch(from, p);
+        int outcome = size ? read_batch(from, out) : BAD;
+        if (outcome != GOOD)
+            return outcome;
+        p += size;
+    }
+    return GOOD;
+}
+
+/* What the records of a span may come to at most: their number and their bytes. */
+static void measure_span(span *from, int64_t *rows, int64_t *bytes)
+{
+    const uint8_t *p = from->raw.buf, *end = p + from->raw.len;
+    for (int64_t size; p < end && (size = open_batch(from, p)); p += size) {
+        /* No more records fit, whatever the header says, so what is written stays within these bounds. */
+        int64_t most = (from->end - from->at) / SMALLEST_RECORD;
+        *rows += from->count < 0 ? 0 : from->count < most ? from->count : most;
+        *bytes += from->end - from->at;
+    }
+}
+
 /* --- the way in and out */
 
 static int open_span(PyObject *given, span *into)
@@ -266,26 +303,12 @@ static int open_span(PyObject *given, span *into)
         return 0;
     if (PyObject_GetBuffer(raw, &into->raw, PyBUF_SIMPLE) < 0)
         return 0;
-    const uint8_t *p = into->raw.buf;
     if (into->raw.len < HEADER_BYTES) {
         PyErr_Format(PyExc_ValueError, "a batch has at least %d bytes, found %zd", HEADER_BYTES, into->raw.len);
         return 0;
     }
-    into->at = p + HEADER_BYTES;
-    into->end = p + into->raw.len;
-    if (section != Py_None) {
-        if (PyObject_GetBuffer(section, &into->section, PyBUF_SIMPLE) < 0)
-            return 0;
-        into->at = into->section.buf;
-        into->end = into->at + into->section.len;
-    }
-    into->base_offset = big_endian(p, 8);
-    into->leader_epoch = (int32_t)big_endian(p + 12, 4);
-    into->append_time = (p[22] & LOG_APPEND_TIME) != 0;
-    into->last_offset_delta = (int32_t)big_endian(p + 23, 4);
-    into->base_timestamp = big_endian(p + 27, 8);
-    into->max_timestamp = big_endian(p + 35, 8);
-    into->count = (int32_t)big_endian(p + 57, 4);
+    if (section != Py_None && PyObject_GetBuffer(section, &into->section, PyBUF_SIMPLE) < 0)
+        return 0;
     into->start = start;
     into->stop = stop;
     into->topic = topic;
@@ -365,19 +388,15 @@ static void drop_columns(columns *out)
         Py_XDECREF(numbers[at]);
 }
 
-static PyObject *decode(const span *spans, Py_ssize_t count, int has_views)
+static PyObject *decode(span *spans, Py_ssize_t count, int has_views)
 {
     columns out = {.has_views = has_views};
     int64_t rows = 0, bytes = 0;
     int outcome = GOOD;
     Py_ssize_t at = 0;
     PyObject *result = NULL;
-    for (; at < count; at++) {
-        /* No more records fit, whatever the header says, so what is written stays within these bounds. */
-        int64_t most = (spans[at].end - spans[at].at) / SMALLEST_RECORD;
-        rows += spans[at].count < 0 ? 0 : spans[at].count < most ? spans[at].count : most;
-        bytes += spans[at].end - spans[at].at;
-    }
+    for (; at < count; at++)
+        measure_span(&spans[at], &rows, &bytes);
     if (begin_columns(&out, rows, bytes)) {
         if (bytes >= UNLOCK_BYTES)
             out.unlocked = PyEval_SaveThread();
@@ -407,8 +426,9 @@ static int open_owner(PyObject *given, span *into)
     if (!PyArg_ParseTuple(given, "Oi", &owner, &into->owner_number) ||
         PyObject_GetBuffer(owner, &into->owner, PyBUF_SIMPLE) < 0)
         return 0;
-    const uint8_t *first = into->owner.buf;
-    if (into->at < first || into->end > first + into->owner.len) {
+    const Py_buffer *records = into->section.buf ? &into->section : &into->raw;
+    const uint8_t *first = into->owner.buf, *at = records->buf;
+    if (at < first || at + records->len > first + into->owner.len) {
         PyErr_SetString(PyExc_ValueError, "the records of a span do not lie in its owner");
         return 0;
     }

@@ -6,7 +6,7 @@ from struct import Struct
 
 from everlog.model.errors import CorruptDataError
 from everlog.ports.files import Buffer
-from everlog.records.batch import LOG_APPEND_TIME, BatchView
+from everlog.records.batch import LOG_APPEND_TIME, BatchView, batch_at
 from everlog.records.builder import Header, NewRecord, append_record
 from everlog.records.column_buffers import (
     LARGEST_INT64,
@@ -66,8 +66,7 @@ def decode_columns(spans: Sequence[Span]) -> Columns:
     lists = array("i", [0])
     key, value, name, content, times = (_BinaryWriter() for _ in range(5))
     header_count = 0
-    for span in spans:
-        batch = BatchView(memoryview(span.raw))
+    for span, batch in _batches_of(spans):
         for record in _records_of(span, batch):
             if not span.start <= record.offset < span.stop:
                 continue
@@ -118,6 +117,19 @@ def decode_with_views(spans: Sequence[Span]) -> tuple[Columns, Views]:
         else:
             views += _VIEW.pack(len(value), value[:4], 0, start)
     return columns, Views(views, (data,), validity, null_count)
+
+
+def _batches_of(spans: Sequence[Span]) -> Iterator[tuple[Span, BatchView]]:
+    for span in spans:
+        view = memoryview(span.raw)
+        if span.section is not None:
+            yield span, BatchView(view)
+            continue
+        position = 0
+        while position < len(view):
+            batch = batch_at(view, position)
+            yield span, batch
+            position += batch.size
 
 
 def _records_of(span: Span, batch: BatchView) -> Iterator[Record]:

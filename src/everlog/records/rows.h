@@ -90,6 +90,7 @@ int everlog_row_place(PyObject *row, rows_state *state, int64_t *offset, int32_t
 PyObject *everlog_ticket_type(PyObject *module, PyObject *ignored);
 PyObject *everlog_tell_delivered(PyObject *module, PyObject *args);
 PyObject *everlog_read_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *everlog_read_run(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 static inline int varint_bytes(int64_t value)
 {

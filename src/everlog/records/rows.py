@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.records import rows_plain
 
-__all__ = ["BatchBuffer", "ConsumerRecord", "RowRun", "read_rows", "rebuild_record", "rows_are_compiled"]
+__all__ = [
+    "BatchBuffer",
+    "ConsumerRecord",
+    "RowRun",
+    "read_rows",
+    "read_run",
+    "rebuild_record",
+    "rows_are_compiled",
+]
 
 if TYPE_CHECKING:
-    from everlog.records.rows_plain import BatchBuffer, ConsumerRecord, RowRun, read_rows
+    from everlog.records.rows_plain import BatchBuffer, ConsumerRecord, RowRun, read_rows, read_run
 else:
     try:
-        from everlog.records._rows import BatchBuffer, ConsumerRecord, RowRun, read_rows
+        from everlog.records._rows import BatchBuffer, ConsumerRecord, RowRun, read_rows, read_run
     except ImportError:
-        from everlog.records.rows_plain import BatchBuffer, ConsumerRecord, RowRun, read_rows
+        from everlog.records.rows_plain import BatchBuffer, ConsumerRecord, RowRun, read_rows, read_run
 
 
 def rows_are_compiled() -> bool:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, Self, cast
 from everlog.model.errors import CorruptDataError
 from everlog.ports.files import Buffer
 from everlog.records import sealing
-from everlog.records.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchView
+from everlog.records.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchView, batch_at
 from everlog.records.builder import Header, NewRecord, append_record
 from everlog.records.compression import Codec
 from everlog.records.reader import read_records
@@ -408,3 +408,30 @@ def read_rows(
         if offset >= start and (end is None or offset < end):
             rows.append(a_row((topic, partition, offset, timestamp, kind, key, value, headers, epoch)))
     into += rows
+
+
+def read_run(
+    raw: memoryview,
+    position: int,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int | None,
+    into: list[ConsumerRecord],
+    count: int,
+) -> tuple[int, int, int]:
+    """As `read_rows` with batch after batch of a run from `position` on, until `into` has `count` rows.
+
+    Returns where the next batch begins, and the next offset and the epoch of the last one that was read. What
+    is damaged ends it without a word, at the same position if it comes first: `read_rows` says why.
+    """
+    next_offset = epoch = -1
+    while position < len(raw) and len(into) < count:
+        batch = batch_at(raw, position)
+        try:
+            read_rows(batch, topic, partition, start, end, into)
+        except CorruptDataError:
+            break
+        position += batch.size
+        next_offset, epoch = batch.next_offset, batch.leader_epoch
+    return position, next_offset, epoch

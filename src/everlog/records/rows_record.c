@@ -313,7 +313,17 @@ static int read_section(const batch_frame *frame, const uint8_t *data, Py_ssize_
     return at == end;
 }
 
-static int read_batch(batch_frame *frame, const Py_buffer *raw, PyObject *into)
+/* A view of some bytes of an object. It keeps them alive: an error that is kept has the frames that saw it. */
+static PyObject *view_within(PyObject *owner, Py_ssize_t start, Py_ssize_t end)
+{
+    PyObject *whole = PyMemoryView_FromObject(owner);
+    PyObject *part = whole ? PySequence_GetSlice(whole, start, end) : NULL;
+    Py_XDECREF(whole);
+    return part;
+}
+
+/* Append the records of a batch, whose bytes lie in `owner` from `position` on. Returns as read_section does. */
+static int read_batch(batch_frame *frame, PyObject *owner, Py_ssize_t position, const Py_buffer *raw, PyObject *into)
 {
     const uint8_t *p = raw->buf;
     if (raw->len < HEADER_BYTES)
@@ -328,7 +338,7 @@ static int read_batch(batch_frame *frame, const Py_buffer *raw, PyObject *into)
     frame->count = (int32_t)big_endian(p + 57, 4);
     if (!(attributes & CODEC_MASK))
         return read_section(frame, p + HEADER_BYTES, raw->len - HEADER_BYTES, into);
-    PyObject *packed = PyMemoryView_FromMemory((char *)p + HEADER_BYTES, raw->len - HEADER_BYTES, PyBUF_READ);
+    PyObject *packed = view_within(owner, position + HEADER_BYTES, position + raw->len);
     PyObject *codec = packed ? PyLong_FromLong(attributes & CODEC_MASK) : NULL;
     PyObject *section =
         codec ? PyObject_CallFunctionObjArgs(frame->state->decompress, codec, packed, NULL) : NULL;
@@ -386,6 +396,15 @@ static PyObject *refuse(rows_state *state, PyObject *const *args)
     return NULL;
 }
 
+/* Take back what was appended of a batch that did not end well, whatever exception there is. */
+static void take_back(PyObject *into, Py_ssize_t before)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyList_SetSlice(into, before, PyList_Size(into), NULL);
+    PyErr_Restore(type, error, trace);
+}
+
 PyObject *everlog_read_rows(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs != 6 || !PyUnicode_Check(args[1]) || !PyList_Check(args[5])) {
@@ -404,16 +423,55 @@ PyObject *everlog_read_rows(PyObject *module, PyObject *const *args, Py_ssize_t 
         return NULL;
     }
     Py_ssize_t before = PyList_Size(args[5]);
-    int read = read_batch(&frame, &raw, args[5]);
+    int read = read_batch(&frame, raw_object, 0, &raw, args[5]);
     PyBuffer_Release(&raw);
     Py_DECREF(raw_object);
     if (read == 1)
         Py_RETURN_NONE;
-    PyObject *type, *error, *trace;
-    PyErr_Fetch(&type, &error, &trace);
-    PyList_SetSlice(args[5], before, PyList_Size(args[5]), NULL);
-    PyErr_Restore(type, error, trace);
+    take_back(args[5], before);
     return read == 0 ? refuse(frame.state, args) : NULL;
+}
+
+/* read_run(raw, position, topic, partition, start, end, into, count) -> (position, next_offset, leader_epoch). */
+PyObject *everlog_read_run(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 8 || !PyUnicode_Check(args[2]) || !PyList_Check(args[6])) {
+        PyErr_SetString(PyExc_TypeError,
+                        "read_run() takes a run, position, topic, partition, start, end, a list and a count");
+        return NULL;
+    }
+    PyObject *into = args[6];
+    batch_frame frame = {.state = PyModule_GetState(module), .topic = args[2]};
+    Py_ssize_t position = PyLong_AsSsize_t(args[1]), count = PyLong_AsSsize_t(args[7]);
+    int64_t partition, next_offset = -1;
+    if (PyErr_Occurred() || number_of(args[3], "partition", 32, &partition) < 0 ||
+        wanted_offsets(args[4], args[5], &frame) < 0)
+        return NULL;
+    frame.partition = (int32_t)partition;
+    Py_buffer raw;
+    if (PyObject_GetBuffer(args[0], &raw, PyBUF_SIMPLE) < 0)
+        return NULL;
+    int read = position < 0 ? 0 : 1;
+    int32_t leader_epoch = -1;
+    while (read == 1 && PyList_Size(into) < count && raw.len - position >= HEADER_BYTES) {
+        const uint8_t *p = (const uint8_t *)raw.buf + position;
+        int64_t size = (int64_t)(int32_t)big_endian(p + 8, 4) + 12;
+        if (size > raw.len - position)
+            break;
+        /* Less than a header is refused as the rest of what is damaged. */
+        Py_buffer batch = {.buf = (void *)p, .len = (Py_ssize_t)size};
+        Py_ssize_t before = PyList_Size(into);
+        read = read_batch(&frame, args[0], position, &batch, into);
+        if (read < 1)
+            take_back(into, before);
+        else {
+            position += (Py_ssize_t)size;
+            next_offset = frame.base_offset + frame.last_delta + 1;
+            leader_epoch = frame.leader_epoch;
+        }
+    }
+    PyBuffer_Release(&raw);
+    return read < 0 ? NULL : Py_BuildValue("nLi", position, (long long)next_offset, leader_epoch);
 }
 
 int everlog_row_place(PyObject *row, rows_state *state, int64_t *offset, int32_t *leader_epoch)

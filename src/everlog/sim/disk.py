@@ -32,6 +32,8 @@ class SimFiles:
         """What fails now; empty it and the disk is well again."""
         self.quota_bytes: int | None = None
         """How many bytes all files may have together; None is no bound."""
+        self.room_bytes = 0
+        """How many zeros a segment has behind its end while it grows, as `File.lend` may leave there."""
         self.watch: Watcher | None = None
         """Called around every changing operation. It may raise, and may take `after_crash` copies."""
         self.operations = 0
@@ -54,6 +56,7 @@ class SimFiles:
     def after_crash(self, chance: Random, loss: Loss = Loss.SOME) -> "SimFiles":
         """The disk as it is found after a crash now: a copy, all of it durable, free of faults."""
         found = SimFiles(self._clock)
+        found.room_bytes = self.room_bytes
         names = surviving_names(self._root, chance, loss)
         found._fill(found._root, self._root, names, chance, loss)
         return found
@@ -223,6 +226,14 @@ class SimFiles:
         if problem:
             raise os_error(problem, path)
         self._end(operation)
+
+    def make_room(self, inode: Inode, path: str, position: int) -> None:
+        """Write zeros behind the end where files have room there, if the disk lets us."""
+        if self.room_bytes and path.endswith(".log") and len(inode.data) == position:
+            try:
+                self.write(inode, path, position, bytes(self.room_bytes))
+            except OSError:
+                pass
 
     def overwrite(self, inode: Inode, path: str, position: int, data: bytes) -> None:
         """Write bytes over the very same ones, which takes no room; a crash finds them written or not."""

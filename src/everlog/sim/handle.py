@@ -22,6 +22,10 @@ class Disk(Protocol):
         """Write at the end of a file, as far as faults and the quota allow."""
         ...
 
+    def make_room(self, inode: Inode, path: str, position: int) -> None:
+        """Write zeros behind the end where files have room there, if the disk lets us."""
+        ...
+
     def overwrite(self, inode: Inode, path: str, position: int, data: bytes) -> None:
         """Write bytes over the very same ones."""
         ...
@@ -74,7 +78,19 @@ class SimFile:
             self._cut_back()
             raise
         self.size = position + len(data)
+        self._files.make_room(self._inode, self.path, self.size)
         return position
+
+    def lend(self) -> tuple[object, int] | None:
+        """Only `append` will do here, so that faults and crashes reach every write."""
+        return None
+
+    def grown_to(self, size: int) -> None:
+        """Nothing was lent, so nobody else can have written."""
+        assert size == self.size, (self.path, size, self.size)
+
+    def take_back(self) -> None:
+        """Nothing was lent."""
 
     def read(self, position: int, length: int) -> bytes:
         """Return up to `length` bytes from `position`; fewer only at the end of the file."""
@@ -112,10 +128,16 @@ class SimFile:
         self.broken = False
 
     def trim(self) -> None:
-        """There is no room behind the end of a simulated file to give back."""
+        """Give back the room behind the end."""
+        if len(self._inode.data) > self.size and not self.broken and not self.gone:
+            self._files.cut(Kind.TRUNCATE, self._inode, self.path, self.size)
 
     def close(self) -> None:
         """Let go of the file; closing twice is harmless."""
+        try:
+            self.trim()
+        except OSError:
+            pass
         self._files.forget(self)
         self.gone = errno.EBADF
 

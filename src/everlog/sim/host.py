@@ -66,6 +66,8 @@ class Host:
         """Called in each life when the node has read its disk and nothing was written yet."""
         self.kill_when_crashed: Callable[[], None] = lambda: None
         """Called when the disk stopped the machine in the middle of an operation."""
+        self.disk_ms = 0
+        """How long the disk takes for a job beside the loop, besides what all disks take."""
         self._scheduler = scheduler
         self._chance = chance
         self._watch = watch
@@ -173,7 +175,7 @@ class Host:
         def receive() -> None:
             # What was held during a pause may come after a crash that an earlier one of it has met.
             if self.node is not None and session.open:
-                session.receive(memoryview(bytearray(frame))[4:])
+                session.receive_whole(memoryview(bytearray(frame)))
                 self.node.settle()
 
         self._run(receive)
@@ -206,7 +208,8 @@ class Host:
         """Schedule what the node waits for: work beside the loop, and its alarm."""
         while self._steps_due < self.aside.waiting * 2 + self.aside.ended:
             self._steps_due += 1
-            self._later(self._chance.below(4), self._step_aside)
+            # A job has two steps: it is worked on, and it is told that it has ended.
+            self._later(self._chance.below(4) + self.disk_ms // 2, self._step_aside)
         deadline = self.alarm.deadline
         if deadline is not None and (self._tick_at is None or deadline < self._tick_at):
             self._tick_at = max(deadline, self.clock.now())

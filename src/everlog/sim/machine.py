@@ -64,7 +64,7 @@ class _Guest:
     def received(self, frame: bytes) -> None:
         def receive() -> None:
             if self.session is not None and self.session.open:
-                self.session.receive(memoryview(bytearray(frame))[4:])
+                self.session.receive_whole(memoryview(bytearray(frame)))
                 self._machine.settle()
 
         self._run(receive)

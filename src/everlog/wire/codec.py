@@ -7,6 +7,7 @@ that names the message, the field and the value before anything is allocated for
 - a length is at most what is left of the frame; a string has at most 32,767 bytes and is UTF-8;
 - a count is at most what is left divided by the least size of an element, and all elements and tagged fields
   of a message together are at most `max_elements`;
+- structs nest as deep as their schema has them, at most five deep: a struct that holds itself is no schema;
 - a struct has at most 1,000 tagged fields, with tags going up, and unknown ones are skipped;
 - a varint has at most 5 bytes, null stands only where the version allows it;
 - nothing comes after an answer or a value.

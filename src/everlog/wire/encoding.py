@@ -16,9 +16,12 @@ _NAMESPACE: Final[Mapping[str, object]] = {
     "NO_UUID": NO_UUID,
     "pack_long": primitives.pack_long,
     "uvarint": primitives.uvarint,
+    "explained": primitives.explained,
     "no_such_field": primitives.no_such_field,
     "UnencodableError": primitives.UnencodableError,
 }
+
+_AS_BYTES: Final[Mapping[str, str]] = {"string": "{}.encode()", "explanation": "explained({})"}
 
 
 class _Item(NamedTuple):
@@ -119,22 +122,24 @@ class _Maker:
         elif field.type in LETTERS:
             self.put(LETTERS[field.type], value)
         else:
-            self.text(field.type, self.flexible and not field.classic, field.may_be_null(self.version), value)
+            # What explains an error may quote what was sent, and is cut rather than not told.
+            kind = "explanation" if field.name == "error_message" else field.type
+            self.text(kind, self.flexible and not field.classic, field.may_be_null(self.version), value)
 
     def text(self, type_name: str, compact: bool, nullable: bool, value: str) -> None:
-        """Emit the writing of a string, bytes or records."""
+        """Emit the writing of a string, an explanation, bytes or records."""
         out = self.out
         data, length = out.name("d"), out.name("n")
-        convert = ".encode()" if type_name == "string" else ""
+        source = _AS_BYTES.get(type_name, "{}").format(value)
         if nullable:
             out.line(f"if {value} is None: {data} = b''; {length} = {0 if compact else -1}")
-            out.line(f"else: {data} = {value}{convert}; {length} = len({data}){' + 1' if compact else ''}")
+            out.line(f"else: {data} = {source}; {length} = len({data}){' + 1' if compact else ''}")
         else:
-            out.line(f"{data} = {value}{convert}; {length} = len({data}){' + 1' if compact else ''}")
+            out.line(f"{data} = {source}; {length} = len({data}){' + 1' if compact else ''}")
         if compact:
-            self.put_varint(length, "S" if type_name == "string" else "U")
+            self.put_varint(length, "U" if type_name in ("bytes", "records") else "S")
         else:
-            self.put("h" if type_name == "string" else "i", length)
+            self.put("i" if type_name in ("bytes", "records") else "h", length)
         self.flush()
         out.line(f"{self.writer}({data})")
 

@@ -164,6 +164,12 @@ class ArrayPackers(dict[tuple[int, ...], Callable[..., bytes]]):
         return packer
 
 
+def explained(text: str) -> bytes:
+    """What explains an error, as UTF-8 and cut to what a string may have: it may quote what was sent."""
+    raw = text.encode()
+    return raw if len(raw) <= MAX_STRING else raw[:MAX_STRING].decode(errors="ignore").encode()
+
+
 def no_such_field(value: object) -> UnencodableError:
     """Return the refusal to drop a value on the way to a version that lacks its field."""
     return UnencodableError(f"is {value!r}, but this version has no such field")

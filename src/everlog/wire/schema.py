@@ -169,6 +169,8 @@ class _Body:
         self.lines = lines
         self.at = 0
         self.structs: dict[str, Struct] = {}
+        self._within: list[str] = [name]
+        """The structs whose fields are being read, from the message inwards."""
 
     def fields(self, depth: int) -> tuple[Field, ...]:
         """Read the fields at this depth, with all that is below them."""
@@ -231,6 +233,9 @@ class _Body:
         )
 
     def _struct(self, name: str, depth: int, line: str) -> Struct:
+        if name in self._within:
+            # A frame could nest it as deep as it likes; as it is, a schema's depth bounds the decoder's.
+            raise SchemaError(f"{self.name}: {name} holds itself: {line!r}")
         below = self.at < len(self.lines) and self.lines[self.at].startswith("    " * (depth + 1))
         if not name[0].isupper() or below == (name in self.structs):
             raise SchemaError(
@@ -239,7 +244,9 @@ class _Body:
         if below:
             # Taken up first, so that structs stand in the order in which the text names them.
             self.structs[name] = Struct(name, ())
+            self._within.append(name)
             self.structs[name] = Struct(name, self.fields(depth + 1))
+            self._within.pop()
         return self.structs[name]
 
 

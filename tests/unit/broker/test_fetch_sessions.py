@@ -146,3 +146,53 @@ def test_a_partition_that_gave_data_goes_to_the_end() -> None:
     session.worth_telling("orders", FetchResult(0, 0, 10, 10, 0, None, some_records()))
 
     assert [key[1] for key in session.partitions] == [1, 0]
+
+
+def many(count: int, topic: Topic = "orders") -> list[FetchPartition]:
+    return [wanted(number, topic=topic) for number in range(count)]
+
+
+def test_all_sessions_together_remember_so_many_partitions_and_a_fetch_beyond_goes_on_without() -> None:
+    cache = FetchSessions(10, SimRandom(1), most_remembered=100)
+    opened(cache, *many(60))
+
+    beyond = cache.context(a_fetch(0, INITIAL_EPOCH, many(41)), by_id=False, now=NOON)
+
+    assert (beyond.session_id, len(beyond.partitions)) == (NO_SESSION, 41)
+    opened(cache, *many(40))
+
+
+def test_a_session_unused_for_two_minutes_gives_way_to_one_of_many_partitions() -> None:
+    cache = FetchSessions(10, SimRandom(1), most_remembered=100)
+    opened(cache, *many(60))
+    later = opened(cache, *many(30), now=Instant(60_000))
+
+    opened(cache, *many(50), now=Instant(120_000))
+
+    assert len(cache) == 2
+    cache.context(a_fetch(later.session_id, 1), by_id=False, now=Instant(120_000))
+
+
+def test_a_session_that_grows_beyond_what_all_may_remember_ends() -> None:
+    cache = FetchSessions(10, SimRandom(1), most_remembered=100)
+    opened(cache, *many(60))
+    growing = opened(cache, *many(30))
+
+    with pytest.raises(Refused) as refused:
+        cache.context(a_fetch(growing.session_id, 1, many(11, "x")), by_id=False, now=NOON)
+
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(cache) == 1
+    opened(cache, *many(40))
+
+
+def test_what_a_session_forgets_and_what_ends_with_it_makes_room() -> None:
+    cache = FetchSessions(10, SimRandom(1), most_remembered=100)
+    session = opened(cache, *many(60))
+    forgotten: list[tuple[Topic, int]] = [("orders", number) for number in range(50)]
+    cache.context(a_fetch(session.session_id, 1, [], forgotten), by_id=False, now=NOON)
+    opened(cache, *many(90))
+
+    cache.context(a_fetch(session.session_id, FINAL_EPOCH), by_id=False, now=NOON)
+
+    opened(cache, *many(10))

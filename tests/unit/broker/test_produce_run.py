@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from everlog.broker.handlers.produce_run import lanes_are_built
 from everlog.model.errors import ErrorCode, ProtocolError
 from everlog.model.ids import Uuid
 from everlog.records.compression import Codec
-from everlog.records.run import checked_run
 from everlog.sim.faults import Fault, Kind, Moment, Operation
 from everlog.wire.codec import decode_response, encode_request
-from everlog.wire.hot.produce_run import read_run, runs_are_read
 from everlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from everlog.wire.messages.produce import (
     PartitionProduceData,
@@ -25,7 +24,7 @@ from tests.unit.broker.several import SeveralBrokers
 from tests.unit.broker.simulated import Client, SimulatedNode, a_batch, fetched, records_of
 
 pytestmark = pytest.mark.skipif(
-    not runs_are_read(), reason="the kernels are not built, or EVERLOG_PURE_PYTHON is set"
+    not lanes_are_built(), reason="the kernels are not built, or EVERLOG_PURE_PYTHON is set"
 )
 
 NOON = 1_700_000_000_000
@@ -309,15 +308,20 @@ def test_a_run_does_what_its_requests_do_one_by_one(requests: list[Request], top
 
 
 @given(st.binary(max_size=200), st.integers(0, 200), st.integers(0, 255))
-def test_no_bytes_break_the_readers(noise: bytes, cut: int, byte: int) -> None:
+def test_no_bytes_break_the_reader(noise: bytes, cut: int, byte: int) -> None:
+    node, _ = a_node()
     whole = Request(a_batch(b"a", b"b")).frame(1, {})
     damaged = bytearray(whole + noise)
     damaged[cut % len(damaged)] = byte
+    held = node.broker.replicas
+    from everlog.broker import _lanes
+
     for data in (memoryview(damaged), memoryview(damaged)[: cut % len(damaged)]):
-        run = read_run(data, 0, len(data))
-        if run is not None:
-            assert run[0] <= len(data)
-            checked_run(data, run[6])
+        after, answers, noted, _ = _lanes.take(
+            held.by_name, held.by_id, data, 0, len(data), node.clock.wall()
+        )
+        # No lane is open, so nothing is taken, whatever it looks like.
+        assert (after, answers, noted) == (0, b"", None)
 
 
 def answers_to(node: SimulatedNode, requests: list[Request], ids: dict[str, Uuid]) -> list[tuple[int, int]]:
@@ -368,6 +372,31 @@ def test_a_run_waits_its_turn_behind_a_fetch_that_waits_for_records() -> None:
     feed(node, node.client(), Request(a_batch(b"b"), partition=1).frame(2, ids), runs=True)
     assert len(client.frames) == 2
     assert [a.responses[0].partition_responses[0].base_offset for a in split(client.frames[1])] == [1]
+
+
+@pytest.mark.parametrize("at_once", [1, 1000])
+def test_answers_of_runs_that_wait_their_turn_are_as_few_as_those_of_others(at_once: int) -> None:
+    node, ids = a_node()
+    client = node.client()
+    fetch = FetchRequest(
+        max_wait_ms=60_000,
+        min_bytes=1,
+        topics=[FetchTopic(topic="orders", partitions=[FetchPartition(partition=1, fetch_offset=1)])],
+    )
+    client.ask(fetch, 12)
+
+    # The answers of a read are one, and there may be thousands of them.
+    stream = Request(a_batch(b"a")).frame(1, ids) * at_once
+    reads = 0
+    while client.reading and reads < 10_000:
+        feed(node, client, stream, runs=True)
+        reads += 1
+
+    assert not client.reading
+    assert reads * at_once < 25_000
+    feed(node, node.client(), Request(a_batch(b"b"), partition=1).frame(2, ids), runs=True)
+    assert client.reading
+    assert len(client.frames) == 1 + reads
 
 
 def test_a_run_for_an_internal_topic_is_refused() -> None:

@@ -6,7 +6,7 @@ from everlog.controller.configs import ChangeConfigs, ConfigChange, Operation, R
 from everlog.controller.decisions import Refusal, Standing
 from everlog.metadata.delta import apply
 from everlog.metadata.image import ALL_BROKERS, ConfigResource, ResourceType, topic_resource
-from everlog.model.errors import ErrorCode
+from everlog.model.errors import ErrorCode, Refused
 from everlog.sim.chance import SimRandom
 from tests.unit.controller.builders import some_settings
 from tests.unit.controller.clusters import Cluster, check_invariants, shape
@@ -256,3 +256,23 @@ def test_allowing_unclean_leaders_gives_one_to_what_nobody_leads() -> None:
 
     assert shape(cluster.partition()) == (2, (2,), ())
     assert cluster.partition().recovering
+
+
+def test_a_command_that_names_too_many_resources_is_refused_as_a_whole() -> None:
+    resources = tuple(topic_resource(f"t{number}") for number in range(10_001))
+
+    for command in (
+        ChangeConfigs(tuple((one, ()) for one in resources)),
+        ReplaceConfigs(tuple((one, ()) for one in resources)),
+    ):
+        with pytest.raises(Refused, match="names 10001 resources, expected 10000 at most"):
+            command.decide(a_standing("orders"))
+
+
+@pytest.mark.parametrize("name", ["01", "00", "1" * 5_000, "²", "-1"])
+def test_a_broker_that_is_not_a_plain_number_is_refused(name: str) -> None:
+    """Python reads no number of more than 4,300 digits, and says so with an error of its own."""
+    code, message = refused(ConfigResource(ResourceType.BROKER, name), ("num.io.threads", SET, "1"))
+
+    assert code is ErrorCode.INVALID_REQUEST
+    assert "expected its number" in message

@@ -10,7 +10,7 @@ from everlog.controller.placement import place, rack_alternated
 from everlog.controller.topics import CreateTopics, DeleteTopics, NewTopic, TopicCreated, colliding
 from everlog.metadata.delta import apply
 from everlog.metadata.image import EMPTY_IMAGE, TopicImage
-from everlog.model.errors import ErrorCode
+from everlog.model.errors import ErrorCode, Refused
 from everlog.model.ids import BrokerId, Uuid
 from everlog.model.settings import BrokerSettings
 from everlog.sim.chance import SimRandom
@@ -330,3 +330,40 @@ def test_a_topic_named_twice_gets_no_partitions() -> None:
 
     assert code_of(decision.reply["a"]) is ErrorCode.INVALID_REQUEST
     assert not decision.records
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        CreateTopics(tuple(NewTopic(f"t{number}") for number in range(10_001)), validate_only=True),
+        CreatePartitions(tuple(MorePartitions(f"t{number}", 2) for number in range(10_001))),
+        DeleteTopics(tuple(f"t{number}" for number in range(10_001))),
+    ],
+    ids=lambda command: type(command).__name__,
+)
+def test_a_command_that_names_too_many_topics_is_refused_as_a_whole(
+    command: CreateTopics | CreatePartitions | DeleteTopics,
+) -> None:
+    with pytest.raises(Refused, match="names 10001 topics, expected 10000 at most") as refused:
+        command.decide(a_standing())
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+@pytest.mark.parametrize("names", [("a.b",), ("a.b", "c")], ids=["alone", "among others"])
+def test_a_new_topic_collides_with_an_old_one_alone_and_among_others(names: tuple[str, ...]) -> None:
+    decision = CreateTopics(tuple(map(NewTopic, names))).decide(a_standing("a_b"))
+
+    outcome = decision.reply["a.b"]
+    assert isinstance(outcome, Refusal)
+    assert (outcome.code, "collides with a_b" in outcome.message) == (ErrorCode.INVALID_TOPIC_EXCEPTION, True)
+    assert code_of(decision.reply.get("c")) is None
+
+
+def test_names_with_many_dots_are_compared_with_all_topics_in_one_go() -> None:
+    """Each has 64 variants; to look for every one of them took longer than all else."""
+    many = CreateTopics(tuple(NewTopic(f"a.b.c.d.e.f{number}.g") for number in range(2_000)), True)
+    standing = a_standing("a_b_c_d_e_f7_g")
+
+    outcomes = many.decide(standing).reply
+
+    assert [name for name, one in outcomes.items() if isinstance(one, Refusal)] == ["a.b.c.d.e.f7.g"]

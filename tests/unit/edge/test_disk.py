@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from everlog.broker.handlers.produce_run import lanes_are_built
 from everlog.edge import mapping
 from everlog.edge.descriptors import limit_open_files
 from everlog.edge.disk import RealFiles
@@ -18,15 +19,20 @@ from everlog.edge.reserve import reserve
 from everlog.ports.files import Buffer
 
 
-def descriptors_below(directory: Path) -> int:
-    """How many descriptors of this process lead to files below the directory."""
-    count = 0
+def open_paths(directory: Path) -> list[str]:
+    """Where the descriptors of this process lead that lead below the directory."""
+    paths: list[str] = []
     for name in os.listdir("/proc/self/fd"):
         try:
-            count += os.readlink(f"/proc/self/fd/{name}").startswith(f"{directory}/")
+            paths.append(os.readlink(f"/proc/self/fd/{name}"))
         except FileNotFoundError:
             continue  # The descriptor that listed the directory.
-    return count
+    return [path for path in paths if path.startswith(f"{directory}/")]
+
+
+def descriptors_below(directory: Path) -> int:
+    """How many descriptors of this process lead to files below the directory."""
+    return len(open_paths(directory))
 
 
 def test_descriptors_stay_below_the_setting(tmp_path: Path) -> None:
@@ -113,6 +119,86 @@ def test_more_pins_than_the_setting_allows_are_granted_and_given_back(tmp_path: 
     files.open(str(tmp_path / "more"), create=True)
 
     assert files.open_descriptors == 2
+
+
+def test_a_file_that_is_held_takes_no_descriptor_until_it_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"bytes")
+    files = RealFiles(max_open_files=8)
+    file = files.open(str(tmp_path / "a"))
+
+    file.hold()
+    file.hold()
+    assert descriptors_below(tmp_path) == 0
+    files.rename(str(tmp_path / "a"), str(tmp_path / "b"))
+    files.unlink(str(tmp_path / "b"))
+
+    assert file.read(0, 9) == b"bytes"
+    file.release()
+    assert file.read(0, 9) == b"bytes"
+    file.release()
+    with pytest.raises(FileNotFoundError):
+        file.read(0, 9)
+    assert files.open_descriptors == descriptors_below(tmp_path) == 0
+
+
+def test_a_file_that_is_held_outlives_its_closing_and_what_replaces_it(tmp_path: Path) -> None:
+    for name in ("closed", "replaced", "other"):
+        (tmp_path / name).write_bytes(name.encode())
+    files = RealFiles(max_open_files=8)
+    closed, replaced = files.open(str(tmp_path / "closed")), files.open(str(tmp_path / "replaced"))
+    closed.hold()
+    replaced.hold()
+
+    closed.close()
+    files.rename(str(tmp_path / "other"), str(tmp_path / "replaced"))
+    replaced.close()
+
+    assert [closed.read(0, 99), replaced.read(0, 99)] == [b"closed", b"replaced"]
+    closed.release()
+    replaced.release()
+    assert files.open_descriptors == descriptors_below(tmp_path) == 0
+
+
+def test_files_that_are_gone_and_held_take_a_quarter_of_the_descriptors_at_most(tmp_path: Path) -> None:
+    files = RealFiles(max_open_files=8)
+    held = [files.open(str(tmp_path / str(n)), create=True) for n in range(20)]
+    for n, file in enumerate(held):
+        file.append([b"bytes %d" % n])
+        file.hold()
+
+    for n, file in enumerate(held):
+        files.unlink(str(tmp_path / str(n)))
+        # Another of the same name must not be taken for it when it is closed.
+        (tmp_path / str(n)).write_bytes(b"others %d" % n)
+        file.close()
+
+    assert files.open_descriptors == 2
+    assert [file.read(0, 99) for file in held[:2]] == [b"bytes 0", b"bytes 1"]
+    for file in held[2:]:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            file.read(0, 99)
+    for file in held:
+        file.release()
+    assert files.open_descriptors == 0
+
+
+def test_a_file_that_could_not_be_removed_while_it_is_held_is_an_ordinary_one_again(tmp_path: Path) -> None:
+    files = RealFiles(max_open_files=4)
+    file = files.open(str(tmp_path / "a"), create=True)
+    file.append([b"bytes"])
+    file.hold()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+
+    with pytest.raises(OSError, match="directory"):
+        files.rename(str(tmp_path / "full"), str(tmp_path / "a"))
+    for n in range(10):
+        files.open(str(tmp_path / f"other {n}"), create=True)
+
+    assert files.open_descriptors == 4
+    assert file.read(0, 9) == b"bytes"
+    file.release()
+    assert file.read(0, 9) == b"bytes"
 
 
 def test_a_process_out_of_descriptors_gives_back_its_own(
@@ -424,3 +510,69 @@ def test_a_small_file_has_no_room_set_aside(tmp_path: Path) -> None:
         file.append((bytes(1024),))
 
     assert os.stat(path).st_blocks * 512 <= file.size + 64 * 1024
+
+
+needs_lending = pytest.mark.skipif(
+    not lanes_are_built(), reason="the kernels are not built, or EVERLOG_PURE_PYTHON is set"
+)
+
+
+@needs_lending
+def test_a_file_that_is_lent_keeps_its_descriptor_until_it_is_taken_back(tmp_path: Path) -> None:
+    files = RealFiles(max_open_files=2)
+    lent = files.open(str(tmp_path / "lent"), create=True)
+    assert lent.lend() is not None
+    assert lent.lend() is not None  # Twice is once.
+
+    others = [files.open(str(tmp_path / f"other-{n}"), create=True) for n in range(3)]
+    for other in others:
+        other.append([b"bytes"])
+    assert descriptors_below(tmp_path) == 2  # Others came and went beside it.
+
+    lent.take_back()
+    lent.take_back()
+    others[0].append([b"bytes"])
+    others[1].append([b"bytes"])
+    assert not [one for one in open_paths(tmp_path) if one.endswith("lent")]
+    lent.close()
+    assert descriptors_below(tmp_path) == 2
+
+
+@needs_lending
+def test_the_half_of_the_descriptors_is_lent_at_most(tmp_path: Path) -> None:
+    files = RealFiles(max_open_files=8)
+    opened = [files.open(str(tmp_path / str(n)), create=True) for n in range(20)]
+
+    lent = [file.lend() is not None for file in opened]
+
+    assert lent == [True] * 4 + [False] * 16
+    assert descriptors_below(tmp_path) == files.open_descriptors == 8
+    opened[0].take_back()
+    assert opened[10].lend() is not None
+    assert opened[11].lend() is None
+
+
+@needs_lending
+def test_removing_and_closing_a_file_that_is_lent_frees_it(tmp_path: Path) -> None:
+    files = RealFiles()
+    lent = files.open(str(tmp_path / "lent"), create=True)
+    assert lent.lend() is not None
+
+    files.unlink(str(tmp_path / "lent"))
+    lent.close()
+
+    assert descriptors_below(tmp_path) == 0
+
+
+@needs_lending
+def test_a_broken_file_is_not_lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = RealFiles().open(str(tmp_path / "a"), create=True)
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "the disk has failed")
+
+    monkeypatch.setattr("everlog.edge.disk._sync_data", fail)
+    with pytest.raises(OSError, match="failed"):
+        file.sync()
+
+    assert file.lend() is None

@@ -59,6 +59,12 @@ def test_a_damaged_checkpoint_names_file_and_line(content: bytes, line: str) -> 
     assert PATH in str(damaged.value)
 
 
+@pytest.mark.parametrize("line", [b"topic 00 1", b"topic 0 01", b"topic 0 -1", b"topic 0 +1"])
+def test_a_number_is_written_in_one_way_only(line: bytes) -> None:
+    with pytest.raises(CorruptDataError):
+        checkpoint.read_offsets(a_disk(b"0\n1\n" + line + b"\n"), PATH)
+
+
 @pytest.mark.parametrize("content", [b"0\n2\n0 0\n0 5\n", b"0\n2\n0 5\n1 5\n", b"0\n1\n0 0 0\n"])
 def test_epochs_must_rise(content: bytes) -> None:
     with pytest.raises(CorruptDataError):
@@ -85,6 +91,14 @@ def test_meta_properties_says_whose_directory_it_is() -> None:
         b"",
         content.replace(b"version=1", b"version=0"),
         content.replace(b"node.id=3", b"node.id=x"),
+        content.replace(b"node.id=3", b"node.id=03"),
+        content.replace(b"node.id=3", b"node.id= 3"),
+        content.replace(b"node.id=3", b"node.id=2147483648"),
+        content.replace(b"cluster.id=some-cluster", b"cluster.id="),
+        content.replace(b"Dw\n", b"Dx\n"),  # Bits that an id does not have.
+        content + b"node.id=4\n",
+        content + b"nodf.id=3\n",
+        content + b"no more\n",
     ):
         with pytest.raises(CorruptDataError):
             checkpoint.read_meta_properties(a_disk(bad), PATH)
@@ -95,7 +109,17 @@ def test_the_clean_shutdown_marker_bears_the_broker_epoch() -> None:
     assert content == b'{"version": 0, "brokerEpoch": 44}'
     assert checkpoint.read_clean_shutdown(a_disk(content), PATH) == 44
     assert checkpoint.read_clean_shutdown(a_disk(), PATH) is None
-    for bad in (b"", b"[]", b"{}", b"\xff"):
+    for bad in (
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"version": 1, "brokerEpoch": 4}',
+        b'{"brokerEpoch": 4}',
+        b'{"version": 0, "brokerEpoch": "4"}',
+        b'{"version": 0, "brokerEpoch": -2}',
+        b'{"version": 0, "brokerEpoch": 4, "x": 1}',
+    ):
         with pytest.raises(CorruptDataError):
             checkpoint.read_clean_shutdown(a_disk(bad), PATH)
 

@@ -7,6 +7,8 @@ import pytest
 from everlog.log.compaction import first_dirty_offset
 from everlog.log.settings import FOREVER
 from everlog.model.ids import Offset
+from everlog.sim.chance import SimRandom
+from everlog.sim.platter import Loss
 from tests.unit.log.builders import ORDERS, Sequenced
 from tests.unit.log.compacting import COMPACT, Compacted
 
@@ -183,3 +185,29 @@ def test_a_damaged_checkpoint_means_that_nothing_was_compacted() -> None:
     assert machine.directory.clean_ends == {}
     assert machine.directory.problems
     assert machine.pairs() == expected
+
+
+def test_a_bit_that_flips_in_what_was_compacted_takes_no_key_its_value() -> None:
+    """Where the offset is too high, records stay that newer ones have taken the place of, and no more."""
+    machine = Compacted()
+    three_segments(machine)
+    machine.seal_and_clean()
+    for number in range(4):
+        machine.put((b"a", b"%d" % number), (b"d", b"%d" % number))
+        machine.put((b"b", None) if number == 2 else (b"b", b"x"))
+        machine.log.roll()
+    expected = machine.contents()
+    machine.stop()
+    path = "/logs/cleaner-offset-checkpoint"
+
+    for position in range(len(machine.files.read(path))):
+        for bit in range(8):
+            damaged = Compacted()
+            damaged.files = machine.files.after_crash(SimRandom(0), Loss.NONE)
+            damaged.files.flip_bit(path, position, bit)
+            damaged.kill()
+            damaged.seal_and_clean()
+            found = damaged.contents()
+            assert {key: value for key, value in found.items() if value is not None} == {
+                key: value for key, value in expected.items() if value is not None
+            }, (position, bit)

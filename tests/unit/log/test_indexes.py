@@ -1,10 +1,12 @@
 """Index files in Kafka's formats, and searches by offset and by time (L3, L7)."""
 
+from collections.abc import Callable
 from struct import iter_unpack
 
 import pytest
 
 from everlog.log.offset_index import GrowingOffsetIndex, SealedOffsetIndex
+from everlog.log.partition import PartitionLog
 from everlog.log.segment import Segment
 from everlog.log.settings import LogSettings
 from everlog.log.time_index import GrowingTimeIndex, SealedTimeIndex
@@ -13,6 +15,7 @@ from everlog.model.errors import CorruptDataError
 from everlog.model.ids import Offset, Timestamp
 from everlog.records.batch import BatchView, whole_batches
 from everlog.records.compression import Codec
+from everlog.sim.chance import SimRandom
 from tests.unit.log.builders import NOON, PATH, Machine, a_batch, records_of, values
 
 SETTINGS = LogSettings(segment_bytes=2000, index_interval_bytes=300)
@@ -160,6 +163,130 @@ def test_a_moment_is_found_without_a_look_at_every_segment(monkeypatch: pytest.M
         assert found is not None
         assert found.offset == at
     assert len(looks) < 5
+
+
+class LooksAtFiles:
+    """Counts the segments whose largest timestamp was not known and had to be looked for."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        really_look = Segment.largest_timestamp
+
+        def look(segment: Segment) -> tuple[int, int]:
+            self.count += not segment.knows_largest
+            return really_look(segment)
+
+        patch.setattr(Segment, "largest_timestamp", look)
+
+    def during(self, what: Callable[[], object]) -> int:
+        self.count = 0
+        what()
+        return self.count
+
+
+def a_machine_of_many_segments(count: int = 300) -> Machine:
+    machine = Machine(SETTINGS)
+    for at in range(count):
+        machine.log.roll()
+        machine.append(a_batch(values(1), timestamp=NOON + at))
+    return machine
+
+
+def moment_found(log: PartitionLog, moment: int) -> int | None:
+    found = log.offset_for_time(Timestamp(moment), log.end_offset)
+    return None if found is None else int(found.offset)
+
+
+def test_of_segments_that_were_sealed_here_no_lookup_needs_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = a_machine_of_many_segments().log
+    looks = LooksAtFiles(monkeypatch)
+
+    assert looks.during(lambda: moment_found(log, NOON + 299)) == 0
+    assert looks.during(lambda: log.offset_of_max_timestamp(log.end_offset)) == 0
+    assert (moment_found(log, NOON + 299), moment_found(log, NOON + 300)) == (299, None)
+
+
+def test_after_a_restart_each_segment_is_looked_at_once_and_as_few_at_a_time_as_one_likes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = a_machine_of_many_segments()
+    machine.stop()
+    log = machine.log
+    looks = LooksAtFiles(monkeypatch)
+    turns: list[int] = []
+
+    def learn(moment: int | None) -> bool:
+        before = looks.count
+        ended = log.learn_times(
+            None if moment is None else Timestamp(moment), lambda: looks.count - before >= 7
+        )
+        turns.append(looks.count - before)
+        return ended
+
+    # An early moment needs the segments up to its own.
+    while not learn(NOON + 20):
+        pass
+    assert turns == [7, 7, 7]
+    assert looks.during(lambda: moment_found(log, NOON + 20)) == 0
+    while not learn(None):
+        pass
+    assert sum(turns) == 299
+    assert max(turns) == 7
+    for moment in (0, 150, 298):
+        assert looks.during(lambda: moment_found(log, NOON + moment)) == 0  # noqa: B023
+    assert looks.during(lambda: log.offset_of_max_timestamp(log.end_offset)) == 0
+
+
+def test_a_step_of_retention_costs_the_next_lookup_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = a_machine_of_many_segments()
+    machine.stop()
+    log = machine.log
+    assert moment_found(log, NOON + 299) == 299
+    looks = LooksAtFiles(monkeypatch)
+    for start in (40, 41, 200):
+        log.move_start_to(Offset(start))
+        log.enforce_retention(NOON, log.end_offset)
+        assert log.segments[0].base_offset == start
+        assert looks.during(lambda: moment_found(log, NOON + 250)) == 0
+        assert moment_found(log, NOON + 250) == 250
+        assert moment_found(log, NOON) == start
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_lookups_by_time_are_those_of_a_walk_whatever_became_of_the_segments(seed: int) -> None:
+    """Timestamps in no order at all, so that a segment that went has hidden later ones."""
+    chance = SimRandom(f"moments {seed}")
+    machine = Machine(SETTINGS)
+    for _ in range(30):
+        for _ in range(chance.below(8) + 1):
+            if chance.below(3):
+                machine.log.roll()
+            machine.append(a_batch(values(chance.below(3) + 1), timestamp=NOON + chance.below(500)))
+        log = machine.log
+        match chance.below(8):
+            case 0:
+                machine.stop()
+            case 1:
+                machine.kill()
+            case 2:
+                log.truncate_to(Offset(log.start_offset + chance.below(log.end_offset - log.start_offset)))
+            case 3 | 4:
+                log.move_start_to(Offset(log.start_offset + chance.below(log.end_offset - log.start_offset)))
+                log.enforce_retention(NOON, log.end_offset)
+            case _:
+                pass
+        log = machine.log
+        records = records_of(log)
+        for moment in (NOON, *(NOON + chance.below(520) for _ in range(6))):
+            expected = next((one.offset for one in records if one.timestamp >= moment), None)
+            assert moment_found(log, moment) == expected
+        largest = max((one.timestamp for one in records), default=None)
+        newest = log.offset_of_max_timestamp(log.end_offset)
+        if newest is not None:
+            assert newest.timestamp >= (largest or 0)
+        if largest is not None and log.start_offset == log.segments[0].base_offset:
+            assert newest is not None
+            assert newest[:2] == next((r.offset, r.timestamp) for r in records if r.timestamp == largest)
 
 
 def test_a_moment_is_found_in_a_log_that_was_cut_and_has_grown_again() -> None:

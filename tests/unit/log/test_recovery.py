@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from everlog.log.partition import Origin
+from everlog.model.errors import StorageError
 from everlog.model.ids import Offset
 from everlog.sim.aside import SimAside
 from everlog.sim.faults import Kind, Moment, Operation
@@ -110,7 +111,7 @@ def test_a_log_that_nobody_wrote_to_since_its_sync_is_not_scanned_after_a_crash(
     assert len(values_of(machine.log)) == 90
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 500, b"\xff" * 30, b"\0" * 61, b"garbage"])
+@pytest.mark.parametrize("tail", [b"\xff" * 30, b"\0" * 61 + b"x", b"garbage"])
 def test_a_torn_tail_is_cut_off(tail: bytes) -> None:
     machine = Machine()
     machine.fill(5)
@@ -118,6 +119,30 @@ def test_a_torn_tail_is_cut_off(tail: bytes) -> None:
     machine.kill()
     assert machine.log.end_offset == 15
     assert machine.log.report.cut_bytes == len(tail)
+    machine.fill(1)
+    assert [record.offset for record in records_of(machine.log)] == list(range(18))
+
+
+def test_a_segment_that_is_sealed_has_no_room_behind_its_end() -> None:
+    machine = Machine()
+    machine.files.room_bytes = 500
+    machine.fill(5)
+    before = log_names(machine)[-1]
+    assert machine.files.size(f"{PATH}/{before}") == machine.log.segments[-1].size + 500
+
+    machine.log.roll()
+
+    assert machine.files.size(f"{PATH}/{before}") == machine.log.segments[-2].size
+
+
+@pytest.mark.parametrize("size", [1, 61, 500])
+def test_room_behind_the_end_is_given_back_without_a_word(size: int) -> None:
+    machine = Machine()
+    machine.fill(5)
+    append_bytes(machine, log_names(machine)[-1], bytes(size))
+    machine.kill()
+    assert (machine.log.report.cut_bytes, machine.log.report.problem) == (0, "")
+    assert machine.files.size(f"{PATH}/{log_names(machine)[-1]}") == machine.log.segments[-1].size
     machine.fill(1)
     assert [record.offset for record in records_of(machine.log)] == list(range(18))
 
@@ -378,3 +403,69 @@ def test_a_log_that_cannot_be_opened_names_its_directory() -> None:
     machine.files.make_dir(f"{PATH}/{0:020d}.log")
     with pytest.raises(Exception, match=f"{ORDERS}"):
         _ = machine.log
+
+
+def test_a_log_that_refuses_damage_is_left_as_it_is_where_durable_records_are_damaged() -> None:
+    machine = Machine(replace(SMALL, refuses_damage=True))
+    machine.fill(12)
+    machine.stop()
+    path = sorted(name for name in machine.files.names(PATH) if name.endswith(".log"))[-1]
+    machine.files.flip_bit(f"{PATH}/{path}", 70, 3)
+    machine.fill(1)
+    before = machine.files.read(f"{PATH}/{path}")
+    machine.kill()
+
+    with pytest.raises(StorageError, match="it is damaged behind offset"):
+        _ = machine.log
+
+    assert machine.files.read(f"{PATH}/{path}") == before
+
+
+def test_a_log_that_refuses_damage_still_loses_what_was_torn() -> None:
+    machine = Machine(replace(SMALL, refuses_damage=True))
+    machine.fill(3)
+    machine.stop()
+    durable = machine.log.end_offset
+    machine.fill(1)
+    path = sorted(name for name in machine.files.names(PATH) if name.endswith(".log"))[-1]
+    machine.files.flip_bit(f"{PATH}/{path}", len(machine.files.read(f"{PATH}/{path}")) - 1, 3)
+
+    machine.kill()
+
+    assert machine.log.end_offset == durable
+
+
+def test_zeros_in_place_of_durable_records_are_damage_and_no_room() -> None:
+    machine = Machine()
+    machine.fill(5)
+    machine.sync()
+    machine.directory.checkpoint()
+    name = f"{PATH}/{log_names(machine)[-1]}"
+    size = machine.files.size(name)
+    machine.fill(1)
+    file = machine.files.open(name)
+    file.truncate(size // 2)
+    file.append([bytes(size - size // 2)])
+    machine.kill()
+    assert machine.log.report.cut_bytes > 0
+    assert machine.log.report.below_recovery_point
+
+
+def test_zeros_at_the_end_of_a_compacted_segment_that_was_durable_are_damage_too() -> None:
+    machine = Machine(replace(SMALL, cleanup_compact=True))
+    while machine.log.segment_count < 3:
+        machine.sync()
+        machine.directory.checkpoint()
+        machine.fill(1)
+    sealed = machine.log.segments[-2]
+    assert machine.log.recovery_point == sealed.end_offset
+    last = sealed.boundary_before(sealed.size - 1, 0)
+    file = machine.files.open(f"{PATH}/{log_names(machine)[-2]}")
+    size = file.size
+    file.truncate(last)
+    file.append([bytes(size - last)])
+    file.close()
+
+    machine.kill()
+
+    assert machine.log.report.below_recovery_point

@@ -24,7 +24,7 @@ from everlog.model.settings import (
 from everlog.model.settings import broker_table as keys
 from everlog.model.settings import topic_table as rows
 from everlog.model.settings.broker_table import WITHOUT_EFFECT
-from everlog.model.settings.kinds import Setting
+from everlog.model.settings.kinds import Setting, counts_by_address
 from everlog.model.settings.properties import parse_properties
 
 LEAST = {"node.id": "1", "process.roles": "broker,controller"}
@@ -97,11 +97,22 @@ def test_a_broker_changes_while_it_runs_what_kafka_4_4_does() -> None:
         "log.cleaner.threads", "log.cleaner.dedupe.buffer.size", "log.cleaner.io.buffer.load.factor",
         "log.cleaner.io.buffer.size", "log.cleaner.io.max.bytes.per.second", "log.cleaner.backoff.ms",
         "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir", "background.threads",
-        "max.connections", "max.connections.per.ip",
+        "max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides",
         "producer.id.expiration.ms", "transaction.partition.verification.enable",
         "leader.replication.throttled.rate", "follower.replication.throttled.rate",
         "replica.alter.log.dirs.io.max.bytes.per.second",
     }  # fmt: skip
+
+
+def test_limits_of_addresses_are_read_as_kafka_writes_them_and_by_the_addresses_that_sockets_have() -> None:
+    settings = broker_settings(
+        {**LEAST, "max.connections.per.ip.overrides": " 10.0.0.1:5 , 2001:DB8::0:7:20 "}
+    )
+
+    read = counts_by_address(settings[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES])
+
+    assert read == {"10.0.0.1": 5, "2001:db8::7": 20}
+    assert counts_by_address(broker_settings(LEAST)[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES]) == {}
 
 
 def test_the_documents_defaults_hold() -> None:
@@ -188,6 +199,13 @@ def test_a_topics_setting_in_a_brokers_file_is_an_error() -> None:
         ("compression.gzip.level", "0", "expected a whole number from 1 to 9, or -1"),
         ("remote.log.storage.system.enable", "true", "need tiered storage, which this version does not have"),
         ("security.inter.broker.protocol", "SSL", "need TLS and SASL, which this version does not have"),
+        ("max.connections.per.ip.overrides", "10.0.0.1", "expected a comma-separated list of address:count"),
+        ("max.connections.per.ip.overrides", "10.0.0.1:", "expected a comma-separated list of address:count"),
+        ("max.connections.per.ip.overrides", "10.0.0.1:-1", "counts from 0"),
+        ("max.connections.per.ip.overrides", "10.0.0.1:2147483648", "counts from 0"),
+        ("max.connections.per.ip.overrides", "10.0.0.1:1,,::1:1", "expected a comma-separated list"),
+        ("max.connections.per.ip.overrides", "::1:1,0:0::1:2", "each address once"),
+        ("max.connections.per.ip.overrides", "kiosk:1", "max.connections.per.ip.overrides is 'kiosk:1'"),
         ("process.roles", "broker", "expected controller.quorum.voters or"),
         ("process.roles", "zookeeper", "expected a comma-separated list of broker, controller"),
         ("controller.quorum.voters", "1@a:9093,2@b:9093", "expected one on which the other nodes reach"),

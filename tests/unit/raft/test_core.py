@@ -15,12 +15,23 @@ from everlog.raft.events import (
     Gone,
     Lead,
     Reply,
+    Stored,
     StoreState,
+    Sync,
     Synced,
     Ticked,
     Unanswered,
 )
-from everlog.raft.messages import EndEpoch, Fetch, FetchReply, ReplicaKey, Vote, VoteReply
+from everlog.raft.messages import (
+    BeginEpoch,
+    EndEpoch,
+    Fetch,
+    FetchReply,
+    Noted,
+    ReplicaKey,
+    Vote,
+    VoteReply,
+)
 from everlog.raft.roles import Candidate, Follower, Leader, Unattached
 from everlog.raft.store import QuorumState
 from everlog.raft.voters import VoterSet
@@ -65,7 +76,7 @@ def a_leader(log: ListLog) -> RaftCore:
     return core
 
 
-Asking = TypeVar("Asking", Vote, Fetch, EndEpoch)
+Asking = TypeVar("Asking", Vote, Fetch, BeginEpoch, EndEpoch)
 
 
 def requests(effects: list[Effect], kind: type[Asking]) -> list[tuple[int, Asking]]:
@@ -331,3 +342,73 @@ def test_who_has_not_answered_yet_is_waited_for() -> None:
     core.step(Answered(3, asked[3], VoteReply(4, None, granted=False)), now)
 
     assert requests(core.step(Ticked(), Instant(now + 200)), Vote) == []
+
+
+def test_a_candidate_whom_nobody_refuses_begins_no_other_epoch() -> None:
+    """A voter with a slow disk is still at it, and would have to write its vote for the next one again."""
+    core, now = a_follower(), Instant(NOON + 40)
+    core.step(Gone(2), NOON)
+    asked = dict(requests(core.step(Ticked(), now), Vote))
+    asked = dict(requests(core.step(Answered(3, asked[3], VoteReply(4, None, granted=True)), now), Vote))
+    later = Instant(now + 30_000)
+
+    core.step(Ticked(), later)
+    assert (isinstance(core.role, Candidate), core.epoch) == (True, 5)
+    assert core.deadline() > later
+
+    assert Lead(5) in core.step(Answered(3, asked[3], VoteReply(5, None, granted=True)), later)
+
+
+def test_a_voter_gives_the_one_it_votes_for_its_time_from_when_the_vote_is_on_disk() -> None:
+    core = a_replica()
+    core.step(Asked("t", a_vote(7)), NOON)
+    core.step(Stored(5_000), Instant(NOON + 5_000))
+
+    assert requests(core.step(Ticked(), Instant(NOON + 5_999)), Vote) == []
+    assert requests(core.step(Ticked(), Instant(NOON + 7_000)), Vote) != []
+
+
+def test_a_follower_does_not_take_its_own_slow_disk_for_silence_of_the_leader() -> None:
+    log = a_log(4)
+    core = a_replica(log, QuorumState(4, leader=2))
+    _, asked = requests(core.step(Ticked(), NOON) + core.step(Synced(Offset(1), 0), NOON), Fetch)[0]
+    effects = core.step(Answered(2, asked, FetchReply(4, 2, batches=[b"4:more"])), NOON)
+    assert [effect for effect in effects if isinstance(effect, Sync)]
+    later = Instant(NOON + 9_000)
+
+    assert core.step(Ticked(), later) == []
+    assert isinstance(core.role, Follower)
+    # Others may know better: it has not heard of the leader for so long.
+    assert answers(core.step(Asked("t", a_vote(4, is_pre=True)), later)) == [VoteReply(4, 2, granted=True)]
+
+    assert [node for node, _ in requests(core.step(Synced(Offset(2), 0), later), Fetch)] == [2]
+    core.step(Ticked(), Instant(later + 1_999))
+    assert isinstance(core.role, Follower)
+    core.step(Ticked(), Instant(later + 2_000))
+    assert not isinstance(core.role, Follower)
+
+
+def test_a_leader_does_not_step_down_while_a_majority_says_that_it_follows() -> None:
+    core = a_leader(a_log(1))
+    told = BeginEpoch(1, 2, SECOND)
+    core.step(Asked("t", Fetch(SECOND, 2, Offset(1), 1, Offset(0))), ELECTED)
+    for at in range(1_000, 12_000, 1_000):
+        assert 2 in dict(requests(core.step(Ticked(), Instant(ELECTED + at)), BeginEpoch)), at
+        core.step(Answered(2, told, Noted(2, 1)), Instant(ELECTED + at))
+        assert isinstance(core.role, Leader), at
+
+    # Its word does not count for ever: it may be that it cannot fetch from us.
+    core.step(Ticked(), Instant(ELECTED + 13_000))
+    assert isinstance(core.role, Unattached)
+
+
+def test_a_leader_is_as_patient_with_a_voter_as_that_was_slow_before() -> None:
+    core = a_leader(a_log(1))
+    core.step(Asked("t", Fetch(SECOND, 2, Offset(1), 1, Offset(0))), ELECTED)
+    came_back = Instant(ELECTED + 2_900)
+    core.step(Asked("u", Fetch(SECOND, 2, Offset(1), 1, Offset(0))), came_back)
+
+    core.step(Ticked(), Instant(came_back + 5_799))
+    assert isinstance(core.role, Leader)
+    core.step(Ticked(), Instant(came_back + 5_800))
+    assert isinstance(core.role, Unattached)

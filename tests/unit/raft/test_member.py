@@ -112,6 +112,41 @@ def test_a_quorum_of_one_leads_after_two_jobs_of_the_disk_and_no_wait() -> None:
     assert jobs == 2, "the vote, and the entry that announces the leader"
 
 
+class Silence:
+    """A transport to nodes that do not answer."""
+
+    def address(self, node: int) -> Address | None:
+        return None
+
+    def learn(self, addresses: Mapping[int, Address]) -> None:
+        pass
+
+    def ask(self, node: int, request: Request, done: Callable[[Answer | None], None]) -> None:
+        pass
+
+
+def test_nobody_rings_while_the_vote_is_being_written() -> None:
+    """What is due by then has to wait for the disk anyway; an alarm would ring without a pause."""
+    machine, alarm, candidate = Machine(), SimAlarm(), ReplicaKey(2)
+    log = MetadataLog(machine.open_log(), machine.open_log, machine.aside, machine.clock)
+    world = MemberWorld(machine.aside, machine.clock, alarm, machine.random)
+    voters = VoterSet([ME, candidate, ReplicaKey(3)])
+    member = QuorumMember(ME, voters, log, QuorumStore(machine.files, "logs"), world, Silence())
+    member.start()
+    machine.aside.run_all()
+    said: list[Answer] = []
+    member.asked(Vote(candidate, 7, 9, Offset(99), False, ME), said.append)
+    machine.clock.advance(60_000)
+
+    alarm.deadline = None
+    member.tick(machine.clock.now())
+    assert (alarm.deadline, said) == (None, [])
+    machine.aside.run_all()
+    assert said == [VoteReply(7, None, granted=True)]
+    assert alarm.deadline is not None
+    assert alarm.deadline > machine.clock.now(), "it has voted just now, and stands against nobody"
+
+
 def test_the_vote_is_durable_before_anybody_hears_of_the_lead() -> None:
     machine = Machine()
     heard = Heard()

@@ -55,3 +55,29 @@ def test_a_state_that_was_written_outlives_the_worst_crash() -> None:
 def test_a_damaged_state_file_is_corrupt_data(line: bytes) -> None:
     with pytest.raises(CorruptDataError):
         decode_state(line)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (b'AAA"', b'AAB"'),  # Bits that an id does not have.
+        (b"}", b',"x":2}'),
+        (b'"leaderEpoch":1', b'"leaderEpoch":1,"leaderEpoch":1'),
+        (b'"leaderEpoch":1', b'"leaderEpoch": 1'),
+        (b'"leaderEpoch":1', b'"leaderEpoch":2147483648'),
+        (b'"leaderId":1', b'"leaderId":-2'),
+    ],
+)
+def test_what_nobody_writes_is_refused_though_it_is_json(right: bytes, wrong: bytes) -> None:
+    good = encode_state(QuorumState(1, leader=1, voted=1))
+    assert decode_state(good) == QuorumState(1, leader=1, voted=1)
+    assert decode_state(good + b"\n") == QuorumState(1, leader=1, voted=1)
+    assert right in good
+
+    with pytest.raises(CorruptDataError):
+        decode_state(good.replace(right, wrong))
+
+
+def test_a_directory_that_nobody_was_voted_for_in_is_refused() -> None:
+    with pytest.raises(CorruptDataError):
+        decode_state(encode_state(QuorumState(1, voted=-1, voted_directory=Uuid(bytes(15) + b"x"))))

@@ -141,6 +141,42 @@ def test_columns_hold_what_the_reader_reads(
     assert list(memoryview(found.topic).cast("i")) == [0] * found.rows
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    raw=st.lists(
+        st.builds(
+            built,
+            st.lists(some_records, min_size=1, max_size=20),
+            st.just(Codec.NONE),
+            st.integers(0, 99),
+            st.integers(-1, 9),
+            st.none() | st.just(NOON + 5),
+        ),
+        max_size=5,
+    ),
+    start=st.integers(0, 99),
+)
+@pytest.mark.parametrize("twin", [columns_plain, pytest.param(columns, marks=needs_kernel)])
+def test_batches_back_to_back_are_read_as_those_by_themselves(
+    twin: ModuleType, raw: list[bytes], start: int
+) -> None:
+    one_by_one = [Span(data, None, start, LARGEST_INT64, 0, 7) for data in raw]
+    whole = [Span(b"".join(raw), None, start, LARGEST_INT64, 0, 7)] if raw else []
+    decoded: Columns = twin.decode_columns(whole)
+
+    assert decoded == twin.decode_columns(one_by_one)
+    views = twin.decode_with_views([span._replace(raw=memoryview(span.raw)) for span in whole])[1]
+    assert values_of(views, decoded.rows) == fields(decoded.value, decoded.rows)
+
+
+@pytest.mark.parametrize("left", [1, 11, HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 3])
+def test_what_is_left_of_a_batch_behind_others_is_refused(decode: Decode, left: int) -> None:
+    batch = built([NewRecord(None, b"value", (), NOON)] * 2, Codec.NONE, 0, 0, None)
+
+    with pytest.raises(CorruptDataError):
+        decode([Span(batch + batch[:left], None, 0, LARGEST_INT64, 0, 0)])
+
+
 def a_batch(section: bytes, count: int, *, last: int | None = None, base: int = 0, time: int = NOON) -> Span:
     length = HEADER_BYTES - LENGTH_OVERHEAD + len(section)
     delta = count - 1 if last is None else last

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from everlog.broker.handlers.produce_run import lanes_are_built
 from everlog.records.columns import columns_are_compiled
 from everlog.records.rows import rows_are_compiled
 from everlog.records.skim import kernel_is_loaded
-from everlog.wire.hot.produce_run import runs_are_read
 
 
 def _cannot_build() -> str | None:
@@ -33,5 +33,5 @@ def test_where_there_is_a_compiler_the_kernels_are_built() -> None:
         "records._kernel": kernel_is_loaded(),
         "records._rows": rows_are_compiled(),
         "records._columns": columns_are_compiled(),
-        "wire.hot._kernel": runs_are_read(),
-    } == dict.fromkeys(("records._kernel", "records._rows", "records._columns", "wire.hot._kernel"), True)
+        "broker._lanes": lanes_are_built(),
+    } == dict.fromkeys(("records._kernel", "records._rows", "records._columns", "broker._lanes"), True)

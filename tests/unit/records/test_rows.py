@@ -10,6 +10,7 @@ import sys
 from array import array
 from collections.abc import Callable
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import pytest
@@ -356,6 +357,34 @@ def test_compaction_may_have_left_gaps_or_nothing(twin: Any) -> None:
     assert read(twin, a_raw_batch(b"", 0, last_offset_delta=9)) == []
 
 
+def read_run(
+    twin: Any, raw: bytes, position: int = 0, *, start: int = 0, end: int | None = None, count: int = 99
+) -> tuple[list[int], tuple[int, int, int]]:
+    """The offsets of the rows, and what is said of the batches."""
+    into: list[ConsumerRecord] = []
+    said = twin.read_run(memoryview(raw), position, "orders", 3, start, end, into, count)
+    return [row.offset for row in into], said
+
+
+def test_a_run_is_read_until_there_are_rows_enough(twin: Any) -> None:
+    batches = [a_raw_batch(a_record(0) + a_record(1), 2, base_offset=base) for base in (10, 12, 14)]
+    raw = b"".join(batch.raw for batch in batches)
+    size = batches[0].size
+
+    assert read_run(twin, raw) == ([10, 11, 12, 13, 14, 15], (3 * size, 16, 7))
+    assert read_run(twin, raw, count=3) == ([10, 11, 12, 13], (2 * size, 14, 7))
+    assert read_run(twin, raw, size, count=1) == ([12, 13], (2 * size, 14, 7))
+    assert read_run(twin, raw, start=11, end=15) == ([11, 12, 13, 14], (3 * size, 16, 7))
+    assert read_run(twin, raw, 3 * size) == ([], (3 * size, -1, -1))
+
+
+def test_a_run_is_read_up_to_what_is_damaged(twin: Any) -> None:
+    good = a_raw_batch(a_record(0), 1, base_offset=10)
+    for bad in (a_raw_batch(a_record(0) + b"\x7f", 2, base_offset=11), a_raw_batch(a_record(1), 2)):
+        assert read_run(twin, bytes(good.raw) + bytes(bad.raw)) == ([10], (good.size, 11, 7))
+        assert read_run(twin, bytes(bad.raw) + bytes(good.raw)) == ([], (0, -1, -1))
+
+
 def test_deltas_of_every_width_are_read(twin: Any) -> None:
     deltas = [0, 1, -1, 63, -64, 64, 8191, -8192, 8192, 1 << 20, -(1 << 35), 1 << 48]
     section = b"".join(a_record(i, timestamp_delta=delta) for i, delta in enumerate(deltas))
@@ -449,6 +478,37 @@ def test_offsets_end_with_64_bits(twin: Any) -> None:
 def test_a_codec_that_does_not_exist_is_refused(twin: Any, codec: int) -> None:
     with pytest.raises(CorruptDataError, match=f"codec {codec} does not exist"):
         read(twin, a_raw_batch(a_record(0), 1, attributes=codec))
+
+
+def views_kept_by(error: BaseException) -> list[memoryview]:
+    return [
+        value
+        for frame, _ in walk_tb(error.__traceback__)
+        for value in frame.f_locals.values()
+        if isinstance(value, memoryview)
+    ]
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+def test_an_error_that_is_kept_keeps_the_bytes_that_it_is_about(twin: Any, codec: Codec) -> None:
+    batch = a_raw_batch(b"not packed at all", 1, attributes=codec)
+    with pytest.raises(CorruptDataError) as caught:
+        read(twin, batch)
+    kept = views_kept_by(caught.value)
+    assert kept
+    assert all(view.obj is batch.raw.obj for view in kept)
+
+
+@needs_kernel
+def test_so_does_one_of_a_batch_within_a_run() -> None:
+    # Nobody hands it runs with packed batches; it is to be safe all the same.
+    good, bad = a_raw_batch(a_record(0), 1), a_raw_batch(b"not packed", 1, attributes=Codec.ZSTD)
+    raw = bytes(good.raw) + bytes(bad.raw) + bytes(good.raw)
+    with pytest.raises(CorruptDataError) as caught:
+        read_run(rows, raw)
+    kept = views_kept_by(caught.value)
+    assert b"not packed" in kept
+    assert all(view.obj is raw for view in kept)
 
 
 def test_bytes_that_do_not_unpack_are_refused(twin: Any) -> None:

@@ -14,6 +14,8 @@ from everlog.wire.messages.leader_change_message import LeaderChangeMessage
 from everlog.wire.messages.metadata import MetadataRequest, MetadataResponse
 from everlog.wire.messages.offset_delete import OffsetDeleteRequest
 from everlog.wire.messages.produce import ProduceResponse
+from everlog.wire.schema import Struct
+from everlog.wire.schemas import all_schemas
 
 
 def _refused(kind: type, version: int, data: bytes) -> str:
@@ -168,3 +170,13 @@ def test_a_frame_that_ends_too_early_names_the_fields_that_are_missing() -> None
 
 def test_nothing_comes_after_a_message() -> None:
     assert _refused(MetadataRequest, 0, bytes(5)) == "MetadataRequest v0: 1 bytes come after the message"
+
+
+def _depth(struct: Struct) -> int:
+    return 1 + max((_depth(field.struct) for field in struct.fields if field.struct is not None), default=0)
+
+
+def test_no_message_nests_deeper_than_its_schema_and_none_of_these_deeper_than_five() -> None:
+    depths = {schema.name: _depth(schema.body) for _, schema in all_schemas()}
+
+    assert max(depths.values()) == 5, {name: depth for name, depth in depths.items() if depth > 4}

@@ -23,6 +23,7 @@ from everlog.wire.codec import (
 )
 from everlog.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from everlog.wire.messages.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse
+from everlog.wire.messages.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
 from everlog.wire.messages.fetch import FetchResponse
 from everlog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from everlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -230,3 +231,21 @@ def test_what_comes_after_the_body_of_a_request_is_ignored() -> None:
 
     assert isinstance(request, MetadataRequest)
     assert request.topics is None
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_explanation_that_is_too_long_is_cut_between_letters(version: int) -> None:
+    """It may quote what a client has sent, which can be longer than any string of an answer."""
+    told = DescribeConfigsResponse(results=[DescribeConfigsResult(error_message="ü" * 20_000)])
+
+    _, read = decode_response(ApiKey.DESCRIBE_CONFIGS, version, encode_response(told, version, 1)[4:])
+
+    assert isinstance(read, DescribeConfigsResponse)
+    assert read.results[0].error_message == "ü" * 16_383
+
+
+def test_a_name_that_is_too_long_is_not_cut() -> None:
+    told = DescribeConfigsResponse(results=[DescribeConfigsResult(resource_name="n" * 40_000)])
+
+    with pytest.raises(UnencodableError, match="resource_name"):
+        encode_response(told, 1, 1)

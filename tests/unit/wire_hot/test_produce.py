@@ -14,6 +14,7 @@ from everlog.wire.hot.produce import (
     read_produce,
     write_produce_answer,
 )
+from everlog.wire.hot.writing import compact_size
 from everlog.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -102,10 +103,10 @@ START = b"\x00" + b"\x00\x01" + b"\x00\x00\x00\x00"
         (START + b"\x01" + b"\xe9\x07" + bytes(9_000), "1001 tagged fields, at most 1000"),
         (START + b"\x01" + b"\x02" + b"\x05\x00" + b"\x05\x00", "tags must rise"),
         (START + b"\x01" + b"\x02" + b"\x05\x00" + b"\x04\x00", "tags must rise"),
-        (START + b"\xa2\x8d\x06" + b"\x02t\x01\x00" * 100_001, "count of topics is 100001"),
+        (START + compact_size(50_002) + b"\x02t\x01\x00" * 50_001, "count of topics is 50001"),
         (
-            START + b"\x03" + (b"\x02t" + b"\xe1\xd4\x03" + bytes(6) * 60_000 + b"\x00") * 2 + b"\x00",
-            "names 120000 partitions, at most 100000",
+            START + b"\x03" + (b"\x02t" + compact_size(30_001) + bytes(6) * 30_000 + b"\x00") * 2 + b"\x00",
+            "names 60000 partitions, at most 50000",
         ),
     ],
 )

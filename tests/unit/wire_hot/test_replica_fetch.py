@@ -1,5 +1,7 @@
 """A follower's fetch and the leader's answer agree byte for byte with the schema table."""
 
+import struct
+
 import pytest
 
 from everlog.model.errors import ProtocolError
@@ -156,3 +158,35 @@ def test_an_answer_that_is_cut_off_anywhere_is_refused() -> None:
     for end in range(4, len(frame)):
         with pytest.raises(ProtocolError):
             read_replica_answer(memoryview(frame)[4:end])
+
+
+def test_an_epoch_that_is_none_does_not_part_the_logs() -> None:
+    [frame] = write_fetch_answer(VERSION, 1, 0, 12, [(A, [FetchResult(0, 0, 5, -1, 1, diverging=(-1, -1))])])
+    assert isinstance(frame, bytes)
+
+    _, _, found = read_replica_answer(memoryview(frame)[4:])
+
+    assert found == [ReplicaAnswer(A, 0, 0, 5, 1, None, None)]
+
+
+def test_a_diverging_epoch_that_is_not_as_long_as_it_says_is_refused() -> None:
+    [frame] = write_fetch_answer(VERSION, 1, 0, 12, [(A, [FetchResult(0, 0, 5, -1, 1, diverging=(2, 8))])])
+    assert isinstance(frame, bytes)
+    field = b"\x00\x0d" + struct.pack(">iq", 2, 8) + b"\x00"
+    longer = frame.replace(field, b"\x00\x0e" + field[2:] + b"\x00")
+    assert len(longer) == len(frame) + 1
+
+    with pytest.raises(ProtocolError, match="a diverging epoch has 14 bytes, expected 13"):
+        read_replica_answer(memoryview(longer)[4:])
+
+
+def test_aborted_transactions_are_passed_over_however_long_their_count_is_written() -> None:
+    """A varint may have bytes that add nothing; here they say that there is no list."""
+    [frame] = write_fetch_answer(VERSION, 1, 0, 12, [(A, [FetchResult(0, 0, 5, -1, 1)])])
+    assert isinstance(frame, bytes)
+    end = 4 + 1 + 4 + 4 + 2 + 4 + 1 + 16 + 1 + 4 + 2 + 8 * 3
+    assert frame[end] in (0, 1)
+
+    for none in (b"\x80\x00", b"\x81\x00"):
+        longer = frame[:end] + none + frame[end + 1 :]
+        assert read_replica_answer(memoryview(longer)[4:]) == read_replica_answer(memoryview(frame)[4:])

@@ -5,14 +5,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from everlog.broker.exchange import Exchange
+from everlog.broker.request_limits import decode_limited
 from everlog.model.errors import ProtocolError
 from everlog.wire.apis import APIS, ApiKey
-from everlog.wire.codec import decode_request, read_request_header, too_new_api_versions
+from everlog.wire.codec import read_request_header, too_new_api_versions
 
 if TYPE_CHECKING:
     from everlog.broker.desk.desk import Desk
 
-# The request is whatever message the handler's own API has; decode_request gives it just that.
+# The request is whatever message the handler's own API has; decode_limited gives it just that.
 Handler = Callable[["Desk", Any, Exchange], None]
 
 _BROKERS_OWN = "everlog.broker.handlers"
@@ -75,7 +76,7 @@ def dispatch(desk: "Desk", api_key: int, exchange: Exchange, frame: memoryview) 
         )
     header = read_request_header(frame)
     exchange.client_id = header.client_id
-    handler(api_key)(desk, decode_request(header, frame), exchange)
+    handler(api_key)(desk, decode_limited(header, frame), exchange)
 
 
 def handler(api_key: int) -> Handler:

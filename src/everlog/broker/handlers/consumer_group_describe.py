@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: ConsumerGroupDescribeRequest, exchange: Exchange) -> None:
-    """Describe each group on its own."""
+    """Describe each group on its own, and once however often it is named."""
     operations = group_operations(asked=request.include_authorized_operations)
 
     def done(described: list[DescribedGroup]) -> None:
@@ -34,7 +34,7 @@ def handle(broker: "Broker", request: ConsumerGroupDescribeRequest, exchange: Ex
                 one.authorized_operations = operations
         exchange.answer(ConsumerGroupDescribeResponse(groups=described))
 
-    gather([partial(_describe, broker, group_id) for group_id in request.group_ids], done)
+    gather([partial(_describe, broker, group_id) for group_id in dict.fromkeys(request.group_ids)], done)
 
 
 def _describe(broker: "Broker", group_id: str, answered: Callable[[DescribedGroup], None]) -> None:

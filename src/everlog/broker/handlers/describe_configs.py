@@ -4,6 +4,7 @@
 asked, what the config means; 4 is flexible. Without names, or with none, all configs are described.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from everlog.broker.config_entries import (
@@ -18,6 +19,7 @@ from everlog.broker.exchange import Exchange
 from everlog.metadata.image import ResourceType, topic_resource
 from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import topic_name_problem
+from everlog.wire.long_answers import LongAnswer
 from everlog.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -32,10 +34,27 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: DescribeConfigsRequest, exchange: Exchange) -> None:
-    """Describe the configs of each resource, or say why that cannot be."""
-    exchange.answer(
-        DescribeConfigsResponse(results=[_result(broker, one, request) for one in request.resources])
-    )
+    """Describe the configs of each resource once, or say why that cannot be; a few at a time."""
+    version = exchange.api_version
+    distinct = {
+        (one.resource_type, one.resource_name, frozenset(one.configuration_keys or ())): one
+        for one in request.resources
+    }
+    left = list(distinct.values())[::-1]
+    described = LongAnswer(_answer_with, version, exchange.correlation_id)
+
+    def step(enough: Callable[[], bool]) -> bool:
+        while left and not exchange.abandoned:
+            described.add([_result(broker, left.pop(), request)])
+            if enough():
+                return not left
+        return True
+
+    broker.slices.run(step, lambda: exchange.answer_parts(described.frame()))
+
+
+def _answer_with(results: list[DescribeConfigsResult]) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=results)
 
 
 def _result(

@@ -31,9 +31,12 @@ _DEAD = "Dead"
 
 
 def handle(broker: "Broker", request: DescribeGroupsRequest, exchange: Exchange) -> None:
-    """Describe each group on its own."""
+    """Describe each group on its own, and once however often it is named."""
     operations = group_operations(asked=request.include_authorized_operations)
-    jobs = [partial(_describe, broker, group_id, exchange.api_version) for group_id in request.groups]
+    jobs = [
+        partial(_describe, broker, group_id, exchange.api_version)
+        for group_id in dict.fromkeys(request.groups)
+    ]
 
     def done(described: list[DescribedGroup]) -> None:
         for one in described:

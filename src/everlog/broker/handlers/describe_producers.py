@@ -20,15 +20,18 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: DescribeProducersRequest, exchange: Exchange) -> None:
-    """Tell for each partition which producers it remembers."""
+    """Tell for each partition which producers it remembers, once however often it is named."""
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     exchange.answer(
         DescribeProducersResponse(
             topics=[
                 TopicResponse(
-                    name=topic.name,
-                    partitions=[_partition(broker, topic.name, index) for index in topic.partition_indexes],
+                    name=name,
+                    partitions=[_partition(broker, name, index) for index in indexes],
                 )
-                for topic in request.topics
+                for name, indexes in wanted.items()
             ]
         )
     )

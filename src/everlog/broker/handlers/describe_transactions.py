@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: DescribeTransactionsRequest, exchange: Exchange) -> None:
-    """Describe each transactional id, or say why that cannot be."""
+    """Describe each transactional id once, or say why that cannot be."""
     exchange.answer(
         DescribeTransactionsResponse(
-            transaction_states=[_described(broker, one) for one in request.transactional_ids]
+            transaction_states=[_described(broker, one) for one in dict.fromkeys(request.transactional_ids)]
         )
     )
 

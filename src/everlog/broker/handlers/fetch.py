@@ -4,7 +4,8 @@
 flexible and finds divergence, 13 names topics by id, 15 moves the replica id to a tag, 16 names endpoints,
 17 and 18 tell of the replica's directory and high watermark.
 
-The answer holds file ranges, not bytes: they go from the page cache to the socket.
+The answer holds file ranges, not bytes: they go from the page cache to the socket. A fetch waits no longer
+than a connection may be silent, and not at all where those that wait already take all the memory they may.
 """
 
 from typing import TYPE_CHECKING
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 _FIRST_FROM_FOLLOWERS = 11
 """From here on a reader knows that a replica which follows may know less than the leader (KIP-392)."""
+_MANY = 1_000
+"""Of so many partitions one may be named again and again. With fewer that costs nobody anything."""
+
 _ASK_THE_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -63,6 +67,8 @@ def handle(broker: "Broker", request: FetchData, exchange: Exchange) -> None:
     if request.replica_id >= 0:
         replica_fetch.handle(broker, request, exchange)
         return
+    if len(request.partitions) > _MANY:
+        request = _each_once(request)
     try:
         context = broker.fetch_sessions.context(request, version >= FIRST_WITH_TOPIC_ID, now)
     except Refused as refused:
@@ -78,6 +84,12 @@ def handle(broker: "Broker", request: FetchData, exchange: Exchange) -> None:
         _send(broker, exchange, context, answer)
         return
     _park(broker, request, context, exchange, answer, now)
+
+
+def _each_once(request: FetchData) -> FetchData:
+    """The request with what it says last of each partition, as Kafka reads it."""
+    last = {(one.topic, one.partition): one for one in request.partitions}
+    return request._replace(partitions=list(last.values()))
 
 
 def _park(
@@ -104,7 +116,10 @@ def _park(
         return True
 
     missing = request.min_bytes - answer.bytes_found
-    broker.parked.park(ParkedFetch(replicas, missing, Instant(now + request.max_wait_ms), answer_now))
+    wait_ms, most = request.max_wait_ms, broker.fetch_max_wait_ms
+    deadline = Instant(now + (wait_ms if wait_ms < most else most))
+    if not broker.parked.park(ParkedFetch(exchange, replicas, missing, deadline, answer_now), now):
+        _send(broker, exchange, context, answer)
 
 
 def _read_all(broker: "Broker", request: FetchData, context: FetchContext, exchange: Exchange) -> _Answer:

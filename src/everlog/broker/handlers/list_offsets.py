@@ -4,13 +4,16 @@
 offset, 9 for the latest tiered one, 10 brings a time-out, 11 the earliest that waits to be tiered.
 """
 
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from everlog.broker.exchange import Exchange
 from everlog.broker.leader_hints import elsewhere
 from everlog.broker.leadership import check_leads
 from everlog.broker.replicas import Replica
+from everlog.broker.time_lookups import Wanted, when_known
 from everlog.model.errors import CorruptDataError, ErrorCode, Refused, StorageError
 from everlog.model.ids import Offset, Timestamp
 from everlog.wire.messages.list_offsets import (
@@ -43,10 +46,49 @@ class _Found(NamedTuple):
 
 
 _NOTHING = _Found(-1)
+_DOUBLE = partial(ListOffsetsPartitionResponse, error_code=ErrorCode.INVALID_REQUEST)
+"""What Kafka answers for a partition that is named twice."""
 
 
 def handle(broker: "Broker", request: ListOffsetsRequest, exchange: Exchange) -> None:
-    """Answer each partition's offset for what was asked: a special name, or a moment."""
+    """Answer the offset of each partition, named once, for what was asked: a special name, or a moment."""
+    doubles = _named_twice(request)
+    by_time = [
+        found
+        for topic in request.topics
+        for wanted in topic.partitions
+        if wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP
+        if (topic.name, wanted.partition_index) not in doubles
+        if (found := _wanted(broker, topic.name, wanted)) is not None
+    ]
+    if by_time:
+        when_known(broker.slices, by_time, partial(_answer, broker, request, exchange, doubles))
+    else:
+        _answer(broker, request, exchange, doubles)
+
+
+def _named_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
+    times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    return {partition for partition, count in times.items() if count > 1}
+
+
+def _wanted(broker: "Broker", topic: str, wanted: ListOffsetsPartition) -> Wanted | None:
+    """Where a lookup by time will look; None where it will be refused."""
+    replica = broker.replicas.get(topic, wanted.partition_index)
+    if replica is None or not replica.leads:
+        return None
+    try:
+        log = replica.opened()
+    except StorageError:
+        return None
+    return log, Timestamp(wanted.timestamp) if wanted.timestamp >= 0 else None
+
+
+def _answer(
+    broker: "Broker", request: ListOffsetsRequest, exchange: Exchange, doubles: set[tuple[str, int]]
+) -> None:
+    if exchange.abandoned:
+        return
     read_committed = request.isolation_level == _READ_COMMITTED
     exchange.answer(
         ListOffsetsResponse(
@@ -54,7 +96,9 @@ def handle(broker: "Broker", request: ListOffsetsRequest, exchange: Exchange) ->
                 ListOffsetsTopicResponse(
                     name=topic.name,
                     partitions=[
-                        _answer_one(broker, topic.name, wanted, read_committed, exchange.api_version)
+                        _DOUBLE(partition_index=wanted.partition_index)
+                        if (topic.name, wanted.partition_index) in doubles
+                        else _answer_one(broker, topic.name, wanted, read_committed, exchange.api_version)
                         for wanted in topic.partitions
                     ],
                 )

@@ -42,7 +42,7 @@ def handle(broker: "Broker", request: OffsetFetchRequest, exchange: Exchange) ->
     """Tell what each group has committed; one group's trouble is not the others'."""
     version = exchange.api_version
     if version >= _FIRST_WITH_GROUPS:
-        groups = request.groups
+        groups = _distinct(request.groups)
     else:
         topics = None
         if request.topics is not None:
@@ -60,6 +60,19 @@ def handle(broker: "Broker", request: OffsetFetchRequest, exchange: Exchange) ->
 
     jobs = [partial(_fetch, broker, group, version, request.require_stable) for group in groups]
     gather(jobs, done)
+
+
+def _distinct(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """The groups asked for, those of which all is wanted once each."""
+    whole: set[str] = set()
+    distinct: list[OffsetFetchRequestGroup] = []
+    for group in groups:
+        if group.topics is None:
+            if group.group_id in whole:
+                continue
+            whole.add(group.group_id)
+        distinct.append(group)
+    return distinct
 
 
 def _fetch(
@@ -83,6 +96,8 @@ def _fetch(
                     continue
                 topic.name = known.name
             wanted.extend((topic.name, partition) for partition in topic.partition_indexes)
+        # What a commit has beside its offset may be long, and is told once however often it is asked for.
+        wanted = list(dict.fromkeys(wanted))
 
     def done(reply: list[Fetched] | Refused | StorageError) -> None:
         answer = OffsetFetchResponseGroup(group_id=asked.group_id)

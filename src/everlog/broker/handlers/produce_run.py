@@ -1,87 +1,124 @@
-"""Produce, versions 9 to 13, where several plain requests for one partition came together.
+"""Produce, versions 9 to 13, the short way: plain requests that came together, taken in by compiled code.
 
-They are appended with one write and answered with one send. Whatever stands in the way of that, from a full
-disk to a duplicate, sends them one by one through `produce`, which finds the same and says so.
-
-Most requests of a busy broker come this way, so `take_runs` is one long function: a call here costs more than
-what it would do.
+Requests of the plainest kind (one batch for one partition, no codec, no transaction) whose log has a lane
+open (`log.lane`) are read, checked, appended and answered by `_lanes.take`, those that follow each other for
+one partition with one write. Whatever stands in the way of that, from a full disk to a duplicate, sends them
+one by one through `produce`, which finds the same and says so. Without the compiled code all go that way.
 """
 
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from everlog.broker.exchange import Exchange
-from everlog.model.errors import ErrorCode, StorageError
-from everlog.model.ids import Instant, Timestamp
-from everlog.records.run import checked_run, run_bytes
-from everlog.wire.hot.produce import ProduceResult, write_produce_answer
-from everlog.wire.hot.produce_run import ProduceRun, read_run, write_run_answers
+from everlog.broker.replicas import Replica
+from everlog.model.errors import ErrorCode
+from everlog.model.ids import Instant
+from everlog.wire.hot.produce import FIRST_WITH_TOPIC_ID, ProduceResult, write_produce_answer
 
 if TYPE_CHECKING:
     from everlog.broker.broker import Broker
     from everlog.broker.session import Session
 
-_MOST_RUNS = 64
-"""So many are taken before others may have their turn."""
+try:
+    from everlog.broker import _lanes
+except ImportError:
+    _lanes = None  # type: ignore[assignment]  # the one module that may be missing
+
+_MOST_TURNS = 64
+"""So often the compiled code is asked for more before others may have their turn."""
+
+_MOST_LANES = 1024
+"""The lane that was opened first is given up for another. Fewer of them hold a descriptor."""
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
+_KEY_AT = 4
 _CLIENT_ID_AT = 12
 _FROM_CLIENT_ID_TO_TIMEOUT = 2 + 1 + 1 + 2
 """The client id's length, and what lies behind it up to the time-out: tags, transactional id, acks."""
 
 
+class OwedRun(NamedTuple):
+    """Requests for one partition that are in the log and not answered yet."""
+
+    replica: Replica
+    size: int
+    """Bytes of their batches."""
+    acks: int
+    version: int
+    correlation_ids: tuple[int, ...]
+
+
+def lanes_are_built() -> bool:
+    """Whether `take_runs` ever takes anything in this process."""
+    return _lanes is not None  # pyright: ignore[reportUnnecessaryComparison]  # see the import
+
+
 def take_runs(broker: "Broker", session: "Session", data: memoryview, at: int, end: int) -> int:
-    """Append the batches of the runs at `at` and answer them, now or later; returns where those end."""
-    by_name, by_id = broker.replicas.by_name, broker.replicas.by_id
-    gathered = session.gathered
-    wall: Timestamp | None = None
-    for _ in range(_MOST_RUNS):
-        run = read_run(data, at, end)
-        if run is None or broker.housekeeping.without_room:
-            break
-        after, _, acks, topic, partition, correlation_ids, spans = run
-        held = by_name.get(topic) if isinstance(topic, str) else by_id.get(topic)
-        replica = None if held is None else held.get(partition)
-        if replica is None or not replica.leads or replica.internal:
-            break
-        log, leading = replica.log, replica.leading
-        if log is None or (acks != 1 and acks != -1):
-            break
-        if acks == -1 and replica.min_insync > (1 if leading is None else len(leading.isr)):
-            break
-        batches = checked_run(data, spans)
-        if batches is None:
-            break
-        if wall is None:
-            wall = broker.clock.wall()
-        try:
-            base_offsets = log.append_run(batches, replica.leader_epoch, wall)
-        except StorageError:
-            break
-        if base_offsets is None:
-            break
-        answers = write_run_answers(topic, partition, correlation_ids, base_offsets, log.start_offset)
-        if leading is None:
-            if replica.watchers:
-                broker.parked.appended(replica, run_bytes(batches))
-            gathered.append(answers)
-        else:
-            end_offset = log.end_offset
-            broker.replication.appended(replica, run_bytes(batches))
-            if acks == 1 or leading.high_watermark >= end_offset:
-                gathered.append(answers)
+    """Append the batches of plain requests at `at` and answer them, now or later; returns where those end."""
+    if _lanes is None or end - at < _CLIENT_ID_AT or data[_KEY_AT + at] or data[_KEY_AT + at + 1]:
+        return at
+    if broker.housekeeping.without_room:
+        return at
+    replicas = broker.replicas
+    wall = broker.clock.wall()
+    opened_at = -1
+    for _ in range(_MOST_TURNS):
+        after, answers, noted, stuck = _lanes.take(replicas.by_name, replicas.by_id, data, at, end, wall)
+        if after != at:
+            if noted is None:
+                session.gathered.append(answers)
             else:
-                broker.replication.when_committed(
-                    replica,
-                    end_offset,
-                    partial(_committed, session.owe_run(run), run, answers),
-                    deadline=Instant(broker.clock.now() + _timeout_ms(data, at)),
-                    while_enough=True,
-                )
-        at = after
+                _look_after(broker, session, [OwedRun(*one) for one in noted], answers, data, at)
+            at = after
+        if stuck is not None:
+            if opened_at == at or not _open_lane(broker, *stuck):
+                break
+            opened_at = at
+        elif noted is None:
+            break
     return at
+
+
+def _open_lane(broker: "Broker", replica: Replica, producer_id: int) -> bool:
+    log = replica.log
+    if log is None or _lanes is None or not log.enter_lane(_lanes.Lane, replica.leader_epoch, producer_id):
+        return False
+    lanes = broker.lanes
+    lanes[log] = None
+    if len(lanes) > _MOST_LANES:
+        oldest = next(iter(lanes))
+        del lanes[oldest]
+        oldest.leave_lane()
+    return True
+
+
+def _look_after(
+    broker: "Broker", session: "Session", runs: list[OwedRun], answers: bytes, data: memoryview, at: int
+) -> None:
+    """Tell those who wait for records of the partitions, or copy them; a run that is copied comes alone."""
+    first = runs[0]
+    replica, leading = first.replica, first.replica.leading
+    if leading is None:
+        session.gathered.append(answers)
+        for run in runs:
+            broker.parked.appended(run.replica, run.size)
+        return
+    assert len(runs) == 1, runs
+    assert replica.log is not None, replica
+    end_offset = replica.log.end_offset
+    broker.replication.appended(replica, first.size)
+    if first.acks == 1 or leading.high_watermark >= end_offset:
+        session.gathered.append(answers)
+        return
+    broker.replication.when_committed(
+        replica,
+        end_offset,
+        partial(_committed, session.owe_run(first), first, answers),
+        deadline=Instant(broker.clock.now() + _timeout_ms(data, at)),
+        while_enough=True,
+    )
 
 
 def _timeout_ms(data: memoryview, at: int) -> int:
@@ -93,9 +130,12 @@ def _timeout_ms(data: memoryview, at: int) -> int:
     return max(found, 0)
 
 
-def _committed(exchange: Exchange, run: ProduceRun, answers: bytes, code: ErrorCode) -> None:
+def _committed(exchange: Exchange, run: OwedRun, answers: bytes, code: ErrorCode) -> None:
     if code:
-        _, version, _, topic, partition, correlation_ids, _ = run
-        results = [(topic, [ProduceResult(partition, code)])]
-        answers = b"".join(write_produce_answer(version, one, results) for one in correlation_ids)
+        name = run.replica.name
+        topic: str | bytes = run.replica.topic_id if run.version >= FIRST_WITH_TOPIC_ID else name.topic
+        results: list[tuple[str | bytes, list[ProduceResult]]] = [
+            (topic, [ProduceResult(name.partition, code)])
+        ]
+        answers = b"".join(write_produce_answer(run.version, one, results) for one in run.correlation_ids)
     exchange.answer_parts((answers,))

@@ -35,7 +35,8 @@ def handle(broker: "Broker", request: WriteTxnMarkersRequest, exchange: Exchange
         answer.markers.append(WritableTxnMarkerResult(producer_id=one.producer_id, topics=topics))
         for topic in one.topics:
             results = [
-                WritableTxnMarkerPartitionResult(partition_index=index) for index in topic.partition_indexes
+                WritableTxnMarkerPartitionResult(partition_index=index)
+                for index in dict.fromkeys(topic.partition_indexes)
             ]
             topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
             wanted += [

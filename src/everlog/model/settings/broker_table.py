@@ -15,6 +15,7 @@ from everlog.model.settings.kinds import (
     Setting,
     Update,
     changing,
+    counts_of_addresses,
     flag,
     fraction,
     needing,
@@ -268,6 +269,16 @@ CONNECTIONS_MAX_IDLE_MS = _row(
         1,
     )
 )
+CONNECTIONS_FIRST_BYTE_MS = _row(
+    our_own(
+        whole(
+            "connections.first.byte.ms",
+            30_000,
+            "How long a new connection may say nothing before it is closed; in Kafka as long as an old one.",
+            1,
+        )
+    )
+)
 REQUEST_READ_TIMEOUT_MS = _row(
     our_own(
         whole(
@@ -341,6 +352,14 @@ MAX_CONNECTIONS_PER_IP = _live(
             "The connections that one address may have; Kafka has no limit.",
             0,
             kind=INT,
+        )
+    )
+)
+MAX_CONNECTIONS_PER_IP_OVERRIDES = _live(
+    our_own(
+        counts_of_addresses(
+            "max.connections.per.ip.overrides",
+            "Limits of single addresses, as address:count with commas; Kafka takes host names too.",
         )
     )
 )

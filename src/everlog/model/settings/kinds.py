@@ -173,6 +173,35 @@ def words(
     )
 
 
+def counts_of_addresses(key: str, meaning: str) -> Setting[str]:
+    """A list of `address:count`, which `counts_by_address` reads."""
+
+    def read(text: str) -> str:
+        counts_by_address(text)
+        return text
+
+    expected = "a comma-separated list of address:count, each address once, counts from 0"
+    return Setting(key, Kind.STRING, "", meaning, read, expected)
+
+
+def counts_by_address(text: str) -> dict[str, int]:
+    """Read `address:count,…`, addresses as sockets give them; ValueError for the rest, names of hosts too."""
+    if not text.strip():
+        return {}
+    # Hardly anybody sets it, and the module takes longer to load than all settings to read.
+    from ipaddress import ip_address
+
+    found: dict[str, int] = {}
+    for part in split_list(text):
+        # The last colon: those before it are of an IPv6 address.
+        address, _, count = part.rpartition(":")
+        host = str(ip_address(address.strip()))
+        if host in found or not 0 <= int(count) <= INT_MAX:
+            raise ValueError(part)
+        found[host] = int(count)
+    return found
+
+
 def split_list(text: str) -> tuple[str, ...]:
     """The parts of a list's text, without the blanks around them; the empty text is the empty list."""
     return tuple(part.strip() for part in text.split(",")) if text.strip() else ()

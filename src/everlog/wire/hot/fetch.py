@@ -10,12 +10,13 @@ from everlog.model.ids import NO_EPOCH, LeaderEpoch, Offset
 from everlog.ports.files import FileSlice
 from everlog.wire.hot.reading import (
     INT32,
+    MAX_ELEMENTS,
     classic_count,
     classic_text,
     compact_count,
     compact_text,
+    find_tag,
     skip_tags,
-    tagged,
     within_budget,
 )
 from everlog.wire.hot.writing import NodeEndpoint, compact_size, node_endpoints_tags, nullable_text
@@ -112,10 +113,10 @@ def _read(frame: memoryview, at: int, version: int) -> FetchData:
     if version >= 7:
         session_id, session_epoch = _SESSION.unpack_from(frame, at)
         at += 8
-    partitions, at = _read_topics(frame, at, version)
+    partitions, at, tags = _read_topics(frame, at, version)
     forgotten: list[tuple[Topic, int]] = []
     if version >= 7:
-        forgotten, at = _read_forgotten(frame, at, version)
+        forgotten, at, tags = _read_forgotten(frame, at, version, tags)
     rack_id = ""
     if version >= 11:
         told, at = (compact_text if flexible else classic_text)(frame, at, "the rack id")
@@ -123,10 +124,10 @@ def _read(frame: memoryview, at: int, version: int) -> FetchData:
             raise ProtocolError("the rack id is null")
         rack_id = told
     replica_epoch = NO_BROKER_EPOCH
-    if flexible:
-        fields, _ = tagged(frame, at)
-        if version >= 15 and 1 in fields:
-            replica_id, replica_epoch = _REPLICA_STATE.unpack_from(fields[1])
+    if flexible and frame[at]:
+        state, _, _ = find_tag(frame, at, 1, tags)
+        if version >= 15 and state is not None:
+            replica_id, replica_epoch = _REPLICA_STATE.unpack_from(state)
     return FetchData(
         replica_id,
         max_wait_ms,
@@ -153,7 +154,9 @@ def _read_topic(frame: memoryview, at: int, version: int) -> tuple[Topic, int]:
     return topic, at
 
 
-def _read_topics(frame: memoryview, at: int, version: int) -> tuple[list[FetchPartition], int]:
+def _read_topics(frame: memoryview, at: int, version: int) -> tuple[list[FetchPartition], int, int]:
+    """The partitions asked for, the position behind them, and how many tagged fields may still come."""
+    tags = MAX_ELEMENTS
     flexible = version >= FIRST_FLEXIBLE
     read_count = compact_count if flexible else classic_count
     partitions: list[FetchPartition] = []
@@ -166,7 +169,9 @@ def _read_topics(frame: memoryview, at: int, version: int) -> tuple[list[FetchPa
             epoch, last_epoch, start = NO_EPOCH, NO_EPOCH, -1
             if flexible:
                 index, epoch, offset, last_epoch, start, limit = _PARTITION_V12.unpack_from(frame, at)
-                at = skip_tags(frame, at + 32)
+                at += 33
+                if frame[at - 1]:
+                    at, tags = skip_tags(frame, at - 1, tags)
             elif version >= 9:
                 index, epoch, offset, start, limit = _PARTITION_V9.unpack_from(frame, at)
                 at += 28
@@ -178,11 +183,15 @@ def _read_topics(frame: memoryview, at: int, version: int) -> tuple[list[FetchPa
                 at += 16
             partitions.append(FetchPartition(topic, index, epoch, offset, last_epoch, start, limit))
         if flexible:
-            at = skip_tags(frame, at)
-    return partitions, at
+            at += 1
+            if frame[at - 1]:
+                at, tags = skip_tags(frame, at - 1, tags)
+    return partitions, at, tags
 
 
-def _read_forgotten(frame: memoryview, at: int, version: int) -> tuple[list[tuple[Topic, int]], int]:
+def _read_forgotten(
+    frame: memoryview, at: int, version: int, tags: int
+) -> tuple[list[tuple[Topic, int]], int, int]:
     flexible = version >= FIRST_FLEXIBLE
     read_count = compact_count if flexible else classic_count
     forgotten: list[tuple[Topic, int]] = []
@@ -195,8 +204,8 @@ def _read_forgotten(frame: memoryview, at: int, version: int) -> tuple[list[tupl
         forgotten.extend((topic, index) for index in indexes)
         at += 4 * partition_count
         if flexible:
-            at = skip_tags(frame, at)
-    return forgotten, at
+            at, tags = skip_tags(frame, at, tags)
+    return forgotten, at, tags
 
 
 def write_fetch_answer(

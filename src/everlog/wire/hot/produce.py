@@ -8,6 +8,7 @@ from typing import NamedTuple
 from everlog.model.errors import ProtocolError
 from everlog.wire.hot.reading import (
     INT32,
+    MAX_ELEMENTS,
     classic_count,
     classic_text,
     compact_count,
@@ -130,6 +131,7 @@ def _read_flexible(frame: memoryview, at: int, by_id: bool) -> ProduceData:
     if not 0 <= topic_count <= _FEW:
         topic_count, at = compact_count(frame, at - 1, 3, "topics")
     topics: list[tuple[str | bytes, list[tuple[int, memoryview | None]]]] = []
+    tags = MAX_ELEMENTS
     total = 0
     for _ in range(topic_count):
         topic: str | bytes | None
@@ -156,10 +158,15 @@ def _read_flexible(frame: memoryview, at: int, by_id: bool) -> ProduceData:
             else:
                 records, at = _records(frame, at, length - 1)
                 partitions.append((index, records))
-            at = at + 1 if frame[at] == 0 else skip_tags(frame, at)
+            at += 1
+            if frame[at - 1]:
+                at, tags = skip_tags(frame, at - 1, tags)
         topics.append((topic, partitions))
-        at = at + 1 if frame[at] == 0 else skip_tags(frame, at)
-    skip_tags(frame, at)
+        at += 1
+        if frame[at - 1]:
+            at, tags = skip_tags(frame, at - 1, tags)
+    if frame[at]:
+        skip_tags(frame, at, tags)
     return ProduceData(transactional_id, acks, timeout_ms, topics)
 
 

@@ -8,8 +8,11 @@ INT16 = Struct(">h")
 INT32 = Struct(">i")
 
 MAX_TAGGED_FIELDS = 1000
-MAX_ELEMENTS = 100_000
-"""Topics, and partitions, that one request may name; far above any client, far below our memory."""
+"""Tagged fields in one struct."""
+MAX_ELEMENTS = 50_000
+"""Topics, and partitions, that one request may name, and tagged fields in all of them: above any client."""
+
+_NO_TAG = -1
 
 
 def uvarint(frame: memoryview, at: int) -> tuple[int, int]:
@@ -95,19 +98,27 @@ def _text(frame: memoryview, at: int, length: int, what: str) -> tuple[str | Non
         raise ProtocolError(f"{what} is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
-def skip_tags(frame: memoryview, at: int) -> int:
-    """Pass over a section of tagged fields that nobody here reads."""
-    if frame[at] == 0:
-        return at + 1
-    return tagged(frame, at)[1]
+def skip_tags(frame: memoryview, at: int, budget: int) -> tuple[int, int]:
+    """Pass over a section of tagged fields that nobody here reads: the position behind it, and what is left.
+
+    All sections of a request share one budget of fields; it begins as `MAX_ELEMENTS`.
+    """
+    _, at, budget = find_tag(frame, at, _NO_TAG, budget)
+    return at, budget
 
 
-def tagged(frame: memoryview, at: int) -> tuple[dict[int, memoryview], int]:
-    """Read a section of tagged fields: tag to raw bytes, in ascending order and no more than allowed."""
-    fields: dict[int, memoryview] = {}
+def find_tag(frame: memoryview, at: int, wanted: int, budget: int) -> tuple[memoryview | None, int, int]:
+    """Read one field of a section of tagged fields and pass over the others, which may be unknown.
+
+    Returns it, or None if it is not there, the position behind the section, and what is left of the budget.
+    Nothing is kept of the others. Tags must rise, and a struct has no more of them than allowed.
+    """
     found, at = uvarint(frame, at)
     if found > MAX_TAGGED_FIELDS:
         raise ProtocolError(f"a struct has {found} tagged fields, at most {MAX_TAGGED_FIELDS} are read")
+    if found > budget:
+        raise ProtocolError(f"the structs of a request have more than {MAX_ELEMENTS} tagged fields in all")
+    field: memoryview | None = None
     last = -1
     for _ in range(found):
         tag, at = uvarint(frame, at)
@@ -118,7 +129,8 @@ def tagged(frame: memoryview, at: int) -> tuple[dict[int, memoryview], int]:
             raise ProtocolError(
                 f"tagged field {tag} has {size} bytes, {len(frame) - at} are left in the frame"
             )
-        fields[tag] = frame[at : at + size]
+        if tag == wanted:
+            field = frame[at : at + size]
         last = tag
         at += size
-    return fields, at
+    return field, at, budget - found

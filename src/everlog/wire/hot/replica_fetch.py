@@ -9,7 +9,16 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from everlog.model.errors import ProtocolError
-from everlog.wire.hot.reading import INT32, compact_count, skip_tags, tagged, uvarint, within_budget
+from everlog.wire.hot.reading import (
+    INT32,
+    MAX_ELEMENTS,
+    compact_count,
+    count,
+    find_tag,
+    skip_tags,
+    uvarint,
+    within_budget,
+)
 from everlog.wire.hot.writing import compact_size
 
 VERSION: Final = 17
@@ -97,50 +106,52 @@ def read_replica_answer(frame: memoryview) -> tuple[int, int, list[ReplicaAnswer
 
 
 def _read(frame: memoryview) -> tuple[int, int, list[ReplicaAnswer]]:
-    at = skip_tags(frame, INT32.size)
+    at, tags = skip_tags(frame, INT32.size, MAX_ELEMENTS)
     _, error_code, session_id = _ANSWER.unpack_from(frame, at)
     topic_count, at = compact_count(frame, at + _ANSWER.size, _TOPIC_ID_BYTES + 2, "topics")
     found: list[ReplicaAnswer] = []
     for _ in range(topic_count):
         topic_id = bytes(frame[at : at + _TOPIC_ID_BYTES])
-        count, at = compact_count(frame, at + _TOPIC_ID_BYTES, _MIN_RESULT_BYTES, "partitions")
-        within_budget(len(found) + count, "partitions")
-        for _ in range(count):
+        results, at = compact_count(frame, at + _TOPIC_ID_BYTES, _MIN_RESULT_BYTES, "partitions")
+        within_budget(len(found) + results, "partitions")
+        for _ in range(results):
             index, code, high_watermark, _, start = _RESULT.unpack_from(frame, at)
-            at = (
-                _skip_aborted(frame, at + _RESULT.size) + INT32.size
-            )  # The preferred replica is for consumers.
-            length, at = uvarint(frame, at)
+            at, tags = _skip_aborted(frame, at + _RESULT.size, tags)
+            length, at = uvarint(frame, at + INT32.size)  # The preferred replica is for consumers.
             end = at + max(length - 1, 0)
             if end > len(frame):
                 raise ProtocolError(
                     f"records have {length - 1} bytes, {len(frame) - at} are left in the frame"
                 )
             records = frame[at:end] if length > 1 else None
-            diverging, at = _read_tags(frame, end)
+            diverging, at, tags = _read_tags(frame, end, tags)
             found.append(ReplicaAnswer(topic_id, index, code, high_watermark, start, diverging, records))
-        at = skip_tags(frame, at)
-    skip_tags(frame, at)
+        at, tags = skip_tags(frame, at, tags)
+    skip_tags(frame, at, tags)
     return error_code, session_id, found
 
 
-def _skip_aborted(frame: memoryview, at: int) -> int:
+def _skip_aborted(frame: memoryview, at: int, tags: int) -> tuple[int, int]:
     if frame[at] <= 1:
-        return at + 1
-    count, at = compact_count(frame, at, 17, "aborted transactions")
-    for _ in range(count):
-        at = skip_tags(frame, at + 16)
-    return at
+        return at + 1, tags
+    found, at = uvarint(frame, at)
+    for _ in range(count(found - 1, frame, at, 17, "aborted transactions") if found else 0):
+        at, tags = skip_tags(frame, at + 16, tags)
+    return at, tags
 
 
-def _read_tags(frame: memoryview, at: int) -> tuple[tuple[int, int] | None, int]:
+def _read_tags(frame: memoryview, at: int, tags: int) -> tuple[tuple[int, int] | None, int, int]:
     if frame[at] == 0:
-        return None, at + 1
-    fields, at = tagged(frame, at)
-    if 0 not in fields:
-        return None, at
-    epoch, end_offset = _DIVERGING.unpack_from(fields[0])
-    return (epoch, end_offset), at
+        return None, at + 1, tags
+    field, at, tags = find_tag(frame, at, 0, tags)
+    if field is None:
+        return None, at, tags
+    epoch, end_offset = _DIVERGING.unpack_from(field)
+    behind, tags = skip_tags(field, _DIVERGING.size, tags)
+    if behind != len(field):
+        raise ProtocolError(f"a diverging epoch has {len(field)} bytes, expected {behind}")
+    # To Kafka, an epoch that is none says that the logs do not part; taken at its word it would empty ours.
+    return (epoch, end_offset) if epoch >= 0 else None, at, tags
 
 
 def by_topic(partitions: Iterable[tuple[bytes, int]]) -> dict[bytes, list[int]]:

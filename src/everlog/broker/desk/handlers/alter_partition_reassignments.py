@@ -2,7 +2,7 @@
 
 from everlog.broker.desk.seat import Seat
 from everlog.broker.exchange import Exchange
-from everlog.controller.decisions import Refusal
+from everlog.controller.decisions import Refusal, check_not_too_many
 from everlog.controller.reassignment import AlterReassignments, Move
 from everlog.model.errors import ErrorCode, Refused, StorageError
 from everlog.wire.messages.alter_partition_reassignments import (
@@ -42,6 +42,11 @@ def handle(desk: Seat, request: AlterPartitionReassignmentsRequest, exchange: Ex
             )
         )
 
+    try:
+        check_not_too_many(request.topics, "topics")
+    except Refused as refused:
+        done(refused)
+        return
     moves = tuple(
         Move(topic.name, one.partition_index, None if one.replicas is None else tuple(one.replicas))
         for topic in request.topics

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from everlog.broker.config_entries import broker_layers, topic_entries
 from everlog.broker.exchange import Exchange
-from everlog.controller.decisions import Refusal
+from everlog.controller.decisions import Refusal, check_not_too_many
 from everlog.controller.topics import CreateTopics, NewTopic, TopicCreated
 from everlog.model.errors import Refused, StorageError
 from everlog.model.settings import Layers
@@ -40,6 +40,11 @@ def handle(desk: "Desk", request: CreateTopicsRequest, exchange: Exchange) -> No
             CreateTopicsResponse(topics=[_result(name, outcome, layers) for name, outcome in reply.items()])
         )
 
+    try:
+        check_not_too_many(request.topics, "topics")
+    except Refused as refused:
+        done(refused)
+        return
     topics = tuple(_new_topic(topic) for topic in request.topics)
     desk.controller.submit(CreateTopics(topics, request.validate_only), done)
 

@@ -13,10 +13,10 @@ from everlog.broker.direct_exchange import DirectExchange
 from everlog.broker.error_answers import says_not_active
 from everlog.broker.exchange import Exchange
 from everlog.broker.forwarding import FORWARDED, PRINCIPAL_VERSION, unpacked_host
+from everlog.broker.request_limits import decode_limited
 from everlog.model.errors import ErrorCode, ProtocolError
 from everlog.wire.codec import (
     UnsupportedVersionError,
-    decode_request,
     decode_value,
     encode_response,
     read_request_header,
@@ -43,7 +43,7 @@ def handle(desk: ServingDesk, request: EnvelopeRequest, exchange: Exchange) -> N
     try:
         peer_host = unpacked_host(request.client_host_address)
         header = read_request_header(request.request_data)
-        inside = decode_request(header, request.request_data)
+        inside = decode_limited(header, request.request_data)
     except UnsupportedVersionError:
         exchange.answer(EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
         return
