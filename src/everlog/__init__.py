@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         ConfigError,
         Consumer,
         ConsumerRecord,
+        CorruptDataError,
+        DamagedBatch,
         DeadLetters,
         Delivery,
         DeserializationError,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
         OffsetOutOfRange,
         OffsetsNeeded,
         Producer,
+        ProtocolError,
         RebalanceListener,
         RebalanceProtocol,
         RecordMetadata,
@@ -51,9 +54,12 @@ if TYPE_CHECKING:
         TransactionFailed,
         TransactionMisused,
         Unreachable,
+        Unsendable,
+        UnsendableType,
         Unsupported,
         Woken,
     )
+    from everlog.embedded.brokers import BrokerFailed
     from everlog.embedded.cluster import Cluster
 
 __version__ = "0.1.0"
@@ -64,12 +70,15 @@ __all__ = [
     "Assignor",
     "AuthenticationFailed",
     "BatchMetadata",
+    "BrokerFailed",
     "BulkDelivery",
     "Closed",
     "Cluster",
     "ConfigError",
     "Consumer",
     "ConsumerRecord",
+    "CorruptDataError",
+    "DamagedBatch",
     "DeadLetters",
     "Delivery",
     "DeserializationError",
@@ -86,6 +95,7 @@ __all__ = [
     "OffsetOutOfRange",
     "OffsetsNeeded",
     "Producer",
+    "ProtocolError",
     "RebalanceListener",
     "RebalanceProtocol",
     "RecordMetadata",
@@ -98,11 +108,16 @@ __all__ = [
     "TransactionFailed",
     "TransactionMisused",
     "Unreachable",
+    "Unsendable",
+    "UnsendableType",
     "Unsupported",
     "Woken",
     "__version__",
 ]
 
+
+_EMBEDDED = {"BrokerFailed": "everlog.embedded.brokers", "Cluster": "everlog.embedded.cluster"}
+"""Public names that are not the clients'."""
 
 _MODULES = ("admin", "aio")
 """Public modules, so that `everlog.aio.Producer` needs no import of its own."""
@@ -113,7 +128,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"everlog.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = import_module("everlog.embedded.cluster" if name == "Cluster" else "everlog.client")
+    home = import_module(_EMBEDDED.get(name, "everlog.client"))
     found = globals()[name] = getattr(home, name)
     return found
 

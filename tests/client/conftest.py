@@ -9,7 +9,9 @@ import pytest
 from everlog import Producer
 from everlog.client.core.txn.transactions import Transactions
 from tests import apache_kafka
+from tests.client.freezing import Place
 from tests.client.log_reading import create_topic
+from tests.client.log_writing import write
 from tests.client.secured_kafka import SecuredKafka
 from tests.conformance.target import SETTINGS, ApacheKafka, Everlog, Target
 
@@ -20,7 +22,7 @@ class NewTopic(Protocol):
     def __call__(self, partitions: int = 1, **config: str) -> str: ...
 
 
-def _make_target(request: pytest.FixtureRequest, directory: Path) -> Target:
+def make_target(request: pytest.FixtureRequest, directory: Path) -> Target:
     if request.config.getoption("--broker") == "apache":
         if isinstance(jars := apache_kafka.classpath(), apache_kafka.Unavailable):
             pytest.skip(jars.reason)
@@ -37,7 +39,7 @@ def is_apache(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(scope="session")
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Target]:
     """A broker for all tests, with short time-outs of groups. Do not kill it: others use it."""
-    target = _make_target(request, tmp_path_factory.mktemp("broker"))
+    target = make_target(request, tmp_path_factory.mktemp("broker"))
     target.start()
     yield target
     target.stop()
@@ -52,11 +54,29 @@ def bootstrap(broker: Target) -> str:
 @pytest.fixture
 def victim(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Target]:
     """A broker of the test's own, which it may kill, pause and start again."""
-    target = _make_target(request, tmp_path)
+    target = make_target(request, tmp_path)
     target.start()
     yield target
     target.resume()
     target.stop()
+
+
+@pytest.fixture(scope="module")
+def sleeper(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Target]:
+    """A broker that a module's tests freeze, and wake again."""
+    target = make_target(request, tmp_path_factory.mktemp("sleeper"))
+    target.start()
+    yield target
+    target.resume()
+    target.stop()
+
+
+@pytest.fixture(scope="module")
+def place(sleeper: Target) -> Place:
+    """A partition of it with ten records at least."""
+    topic = topic_maker(sleeper.bootstrap, lambda: "ten")()
+    write(sleeper.bootstrap, topic, [b"%d" % number for number in range(10)])
+    return topic, 0
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import Any
 
 from everlog import Consumer, Producer
+from everlog.broker.handlers.produce_run import lanes_are_built
 from everlog.records.columns import columns_are_compiled
 from everlog.records.rows import rows_are_compiled
 from everlog.records.skim import kernel_is_loaded
-from everlog.wire.hot.produce_run import runs_are_read
 
 pa: Any = import_module("pyarrow")
 
@@ -43,7 +43,7 @@ def main(bootstrap: str, topic: str) -> dict[str, object]:
             for row in consumer.poll_arrow(1.0).to_pylist():
                 columns.append([_text(row["key"]), _text(row["value"])])
                 columns[-1] += [_text(header["value"]) for header in row["headers"]]
-    compiled = [rows_are_compiled(), columns_are_compiled(), kernel_is_loaded(), runs_are_read()]
+    compiled = [rows_are_compiled(), columns_are_compiled(), kernel_is_loaded(), lanes_are_built()]
     return {"compiled": compiled, "poll": polled, "poll_arrow": columns}
 
 

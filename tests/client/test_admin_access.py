@@ -22,6 +22,8 @@ from tests import apache_kafka
 from tests.client.secured_kafka import SecuredKafka
 from tests.conformance.target import SETTINGS, ApacheKafka
 
+pytestmark = pytest.mark.xdist_group("secured")  # One broker of Apache Kafka with TLS does for all.
+
 AUTHORIZED = {
     **SETTINGS,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import pytest
 
 import everlog.aio
-from everlog import ConfigError, Producer, Refused
+from everlog import ConfigError, ErrorCode, Producer, Refused, Unsendable, UnsendableType
 from everlog.client.core.producer.partitioner import partition_of_key
 from tests.client.conftest import NewTopic
 from tests.client.log_reading import Stored, read_log
@@ -226,51 +226,55 @@ def test_p1_columns_of_other_names_can_be_chosen(bootstrap: str, new_topic: NewT
 
 
 WRONG: dict[str, tuple[Any, type[Exception], str]] = {
-    "no value": ({"key": [b"k"]}, ValueError, "column 'value' is missing: the table has 'key'"),
-    "a number": ({"value": [1]}, TypeError, "column 'value' is of type int64: expected binary or string"),
+    "no value": ({"key": [b"k"]}, Unsendable, "column 'value' is missing: the table has 'key'"),
+    "a number": (
+        {"value": [1]},
+        UnsendableType,
+        "column 'value' is of type int64: expected binary or string",
+    ),
     "a column too many": (
         {"value": ["x"], "price": [1]},
-        ValueError,
+        Unsendable,
         "column 'price' of type int64 would be lost",
     ),
     "time as text": (
         {"value": ["x"], "timestamp": ["now"]},
-        TypeError,
+        UnsendableType,
         "column 'timestamp' is of type string: expected timestamp",
     ),
     "before 1970": (
         {"value": ["x"], "timestamp": [-5]},
-        ValueError,
+        Unsendable,
         "column 'timestamp': a timestamp is -5 ms",
     ),
     "headers as text": (
         {"value": ["x"], "headers": ["h"]},
-        TypeError,
+        UnsendableType,
         "column 'headers' is of type string: expected list<struct",
     ),
     "headers of numbers": (
         {"value": ["x"], "headers": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))},
-        TypeError,
+        UnsendableType,
         "column 'headers' is of type map<string, int64",
     ),
     "partition as text": (
         {"value": ["x"], "partition": ["0"]},
-        TypeError,
+        UnsendableType,
         "column 'partition' is of type string: expected an integer",
     ),
     "no such partition": (
         {"value": ["x", "y"], "partition": [0, 9]},
-        ValueError,
+        Unsendable,
         "row 1: partition 9, expected 0 to 0",
     ),
     "partition of 40 bits": (
         {"value": ["x"], "partition": [1 << 40]},
-        ValueError,
+        Unsendable,
         "column 'partition' of type int64",
     ),
     "a header without a name": (
         {"value": ["x"], "headers": pa.array([[(None, b"")]], HEADERS)},
-        ValueError,
+        Unsendable,
         "row 0: a header has no name",
     ),
 }
@@ -284,6 +288,33 @@ def test_p1_a_table_that_will_not_do_is_refused_by_name(
     with Producer(bootstrap) as producer, pytest.raises(error) as refused:
         producer.send_arrow(new_topic(), pa.table(columns))
     assert words in str(refused.value)
+    assert isinstance(refused.value, TypeError if error is UnsendableType else ValueError)
+
+
+def test_p1_a_wrong_partition_is_the_same_error_from_a_row_as_from_a_record(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    with Producer(bootstrap) as producer:
+        with pytest.raises(Refused) as of_a_record:
+            producer.send(topic, b"x", partition=9)
+        with pytest.raises(Refused) as of_a_row:
+            producer.send_arrow(topic, pa.table({"value": ["x"], "partition": [9]}))
+    assert of_a_row.value.code is of_a_record.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert of_a_row.value.retriable is of_a_record.value.retriable
+    assert topic in str(of_a_row.value)
+
+
+def test_p1_an_error_of_who_makes_the_rows_comes_out_as_it_is(bootstrap: str, new_topic: NewTopic) -> None:
+    schema = pa.schema({"value": pa.string()})
+
+    def rows() -> Iterator[Any]:
+        yield pa.record_batch({"value": ["x"]}, schema)
+        raise LookupError("a bug of the application")
+
+    reader = pa.RecordBatchReader.from_batches(schema, rows())
+    with Producer(bootstrap) as producer, pytest.raises(LookupError, match="a bug of the application"):
+        producer.send_arrow(new_topic(), reader)
 
 
 def test_p1_what_is_no_table_and_columns_that_are_not_there_are_refused(
@@ -292,13 +323,13 @@ def test_p1_what_is_no_table_and_columns_that_are_not_there_are_refused(
     topic = new_topic()
     table = pa.table({"value": ["x"], "n": [1]})
     with Producer(bootstrap) as producer:
-        with pytest.raises(TypeError, match=r"a table is expected.*found list"):
+        with pytest.raises(UnsendableType, match=r"a table is expected.*found list"):
             producer.send_arrow(topic, [b"x"])
         with pytest.raises(
-            ValueError, match="column 'body' for value: found none, the table has 'value', 'n'"
+            Unsendable, match="column 'body' for value: found none, the table has 'value', 'n'"
         ):
             producer.send_arrow(topic, table, columns={"value": "body"})
-        with pytest.raises(ValueError, match="columns has 'offset': expected some of value, key"):
+        with pytest.raises(Unsendable, match="columns has 'offset': expected some of value, key"):
             producer.send_arrow(topic, table, columns={"offset": "n"})
 
 

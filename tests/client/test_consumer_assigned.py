@@ -70,6 +70,40 @@ def test_c1_polls_wait_for_records_that_come_later(bootstrap: str, new_topic: Ne
         assert poll_values(consumer, 1) == [b"late"]
 
 
+def test_c1_a_fetch_waits_for_fetch_min_bytes_as_long_as_fetch_max_wait_ms(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    write(bootstrap, topic, [b"little"])
+    began = time.monotonic()
+    with from_start(bootstrap, (topic, 0), fetch_min_bytes=100_000, fetch_max_wait_ms=1500) as consumer:
+        assert poll_values(consumer, 1) == [b"little"]
+        # A broker's timers may be a little early, and whoever is slow only makes it later.
+        assert time.monotonic() - began >= 1.4
+
+
+def test_c1_a_fetch_that_waits_is_answered_once_there_is_fetch_min_bytes(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    wait_ms = int(PATIENCE_S * 1000)
+    with from_start(
+        bootstrap,
+        (topic, 0),
+        fetch_min_bytes=50_000,
+        fetch_max_wait_ms=wait_ms,
+        request_timeout_ms=2 * wait_ms,
+    ) as consumer:
+        write(bootstrap, topic, [b"little"])
+        for _ in range(5):
+            assert consumer.poll(0.2) == []
+        began = time.monotonic()
+        write(bootstrap, topic, [bytes(10_000)] * 5)
+        records = poll_records(consumer, 6)
+        assert time.monotonic() - began < PATIENCE_S / 2, "it was not the wait that ended it"
+    assert records[0].value == b"little"
+
+
 def test_c1_many_partitions_are_all_read(bootstrap: str, new_topic: NewTopic) -> None:
     topic = new_topic(40)
     for partition in range(40):
@@ -201,6 +235,8 @@ def test_c8_lag_and_bounds_of_partitions(bootstrap: str, topic: str) -> None:
         assert topic in consumer.topics()
         metrics = consumer.metrics()
         assert (metrics["records_polled"], metrics["partitions"], metrics["lag"]) == (100, 1, 900)
+        assert metrics["fetches"] >= 1
+        assert metrics["bytes_fetched"] >= sum(map(len, NUMBERS))
 
 
 def test_c7_offsets_that_are_gone_lead_to_a_reset(bootstrap: str, topic: str) -> None:
@@ -351,6 +387,20 @@ def test_c1_closing_ends_a_poll_and_an_iteration_of_another_thread(
         with pytest.raises(Closed):
             call()
     consumer.close()
+
+
+def test_c1_an_assignment_of_nothing_is_the_same_as_unsubscribe(bootstrap: str, topic: str) -> None:
+    with Consumer(bootstrap, group_id=f"g-{topic}", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([topic])
+        poll_records(consumer, 1)
+        consumer.assign([])
+        assert consumer.assignment() == set()
+        assert consumer.subscription() == set()
+        consumer.assign([(topic, 0)])
+        assert consumer.assignment() == {(topic, 0)}
+        consumer.assign([])
+        assert consumer.assignment() == set()
+        consumer.subscribe([topic])
 
 
 def test_c1_what_does_not_fit_is_refused_by_name(bootstrap: str, topic: str) -> None:

@@ -3,12 +3,13 @@
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import pytest
 
 from everlog import (
+    Closed,
     Consumer,
     EverlogError,
     Misused,
@@ -17,11 +18,13 @@ from everlog import (
     RebalanceListener,
     TopicPartition,
 )
-from tests.client.conftest import NewTopic
+from tests.client.conftest import NewTopic, topic_maker
 from tests.client.log_reading import create_topic
 from tests.client.log_writing import write
 from tests.client.polling import PATIENCE_S, poll_records, poll_until, poll_values
+from tests.conformance.target import Target
 
+SESSION_MS = 45_000
 NUMBERS = [b"%d" % number for number in range(200)]
 
 
@@ -326,13 +329,33 @@ def test_c2_unsubscribe_commits_leaves_and_allows_another_choice(
         assert poll_records(consumer, 1)[0].offset == 40
 
 
-def test_c5_close_within_its_time_although_the_group_is_gone(bootstrap: str, topic: str, group: str) -> None:
-    consumer = member(bootstrap, group, topic)
+def test_c5_who_comes_after_a_close_does_not_wait_for_a_session_to_run_out(
+    bootstrap: str, topic: str, group: str
+) -> None:
+    consumer = member(bootstrap, group, topic, session_timeout_ms=SESSION_MS)
     poll_records(consumer, 1)
     consumer.close(timeout=PATIENCE_S)
+    began = time.monotonic()
     with Consumer(bootstrap, group_id=group, topics=[topic]) as other:
-        # Whoever comes next does not wait for a session to run out.
         poll_until(other, other.assignment)
+    assert time.monotonic() - began < SESSION_MS / 2000
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_c5_close_within_its_time_although_the_group_is_gone(
+    victim: Target, fresh_topic: Callable[[], str], group: str, protocol: str
+) -> None:
+    topic = topic_maker(victim.bootstrap, fresh_topic)()
+    write(victim.bootstrap, topic, NUMBERS)
+    consumer = member(victim.bootstrap, group, topic, group_protocol=protocol)
+    poll_records(consumer, 1)
+    victim.kill()
+    began = time.monotonic()
+    consumer.close(timeout=1.0)
+    # Far less than what a commit or a session would wait for.
+    assert time.monotonic() - began < 4  # It waited for another five seconds, to say that it leaves.
+    with pytest.raises(Closed):
+        consumer.poll(0)
 
 
 def test_c1_nothing_waits_behind_a_long_poll(bootstrap: str, new_topic: NewTopic, group: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from everlog import (
     ConfigError,
     EverlogError,
+    Misused,
     OffsetAndMetadata,
     Refused,
     TimedOut,
@@ -172,6 +173,23 @@ async def test_c2_a_pattern_that_the_broker_cannot_read_is_refused(bootstrap: st
 
         with pytest.raises(Refused, match="INVALID_REGULAR_EXPRESSION"):
             await poll_for_ever(consumer)
+
+
+@on_a_loop
+async def test_c2_a_pattern_that_only_the_broker_can_read_is_its_to_match(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    pattern = rf"\pL\Q{topic[1:]}\E"
+    async with Consumer(bootstrap, group_id=a_group(), group_protocol="consumer") as consumer:
+        await consumer.subscribe(pattern=pattern)
+        async with asyncio.timeout(60):
+            while not consumer.assignment():
+                await consumer.poll(0.1)
+        assert consumer.subscription() == {topic}
+    async with Consumer(bootstrap, group_id=a_group()) as classic:
+        with pytest.raises(Misused, match="is not a regular expression"):
+            await classic.subscribe(pattern=pattern)
 
 
 async def poll_for_ever(consumer: Consumer) -> None:

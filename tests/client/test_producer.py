@@ -1,16 +1,20 @@
 """Sending records to a real broker, and reading them back with another client (P1-P4)."""
 
+import asyncio
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import pytest
 
-from everlog.client.core.errors import Closed, TimedOut
+from everlog import aio
+from everlog.client.core.errors import Closed, TimedOut, Unsendable, UnsendableType
+from everlog.client.core.producer.accumulator import Accumulator
+from everlog.client.core.producer.delivery import Delivery
 from everlog.client.core.producer.partitioner import partition_of_key
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ConfigError, ErrorCode, EverlogError, Refused
@@ -106,6 +110,45 @@ def test_p1_records_without_a_key_reach_all_partitions_in_runs(bootstrap: str, n
     assert all(numbers == sorted(numbers) for numbers in by_partition.values())
     switches = sum(1 for numbers in by_partition.values() for one, two in pairwise(numbers) if two != one + 1)
     assert switches < 2000 / 10
+
+
+def test_p1_sticky_is_murmur2_of_keys_and_runs_of_records_without(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic(5)
+    with Producer(bootstrap, partitioner="sticky", batch_size=2_000) as producer:
+        keyed = [producer.send(topic, bytes(100), b"%d" % number) for number in range(50)]
+        placed = [delivery.result(PATIENCE_S).partition for delivery in keyed]
+        check_runs(producer, topic, None)
+    assert placed == [partition_of_key(b"%d" % number, 5) for number in range(50)]
+
+
+def test_p1_with_keys_ignored_one_key_goes_in_runs_to_many_partitions(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic(5)
+    with Producer(bootstrap, partitioner_ignore_keys=True, batch_size=2_000) as producer:
+        check_runs(producer, topic, b"always the same")
+    assert {record.key for record in read_log(bootstrap, topic)} == {b"always the same"}
+
+
+def check_runs(producer: Producer, topic: str, key: bytes | None) -> None:
+    """Several partitions get records, each about a batch, some twenty, before it is another's turn."""
+    deliveries: list[Delivery] = []
+    for number in range(600):
+        deliveries.append(producer.send(topic, bytes(100), key))
+        if number % 30 == 29:
+            # A producer that is ahead of its broker stays with a partition for longer.
+            producer.flush(PATIENCE_S)
+    partitions = [delivery.result(PATIENCE_S).partition for delivery in deliveries]
+    changes = sum(one != other for one, other in pairwise(partitions))
+    assert len(set(partitions)) > 1
+    assert changes <= len(partitions) / 10
+
+
+def test_p1_a_partitioner_of_another_name_is_refused(bootstrap: str) -> None:
+    with pytest.raises(ConfigError, match="'murmur2' or 'sticky', which are the same, 'round_robin'"):
+        Producer(bootstrap, partitioner="random")  # type: ignore[arg-type]
 
 
 def test_p1_round_robin_gives_each_partition_its_turn(bootstrap: str, new_topic: NewTopic) -> None:
@@ -258,6 +301,26 @@ def test_callbacks_are_called_on_the_network_thread_in_order(bootstrap: str, new
     assert threading.get_ident() not in threads
 
 
+def test_a_callback_is_called_on_the_network_thread_though_the_record_was_delivered_within_send(
+    bootstrap: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic()
+    threads: list[int] = []
+    append = Accumulator.append
+
+    def append_and_wait(accumulator: Accumulator, *arguments: Any) -> Delivery | None:
+        delivery = append(accumulator, *arguments)
+        assert delivery is not None
+        delivery.result(PATIENCE_S)
+        return delivery
+
+    monkeypatch.setattr(Accumulator, "append", append_and_wait)
+    with Producer(bootstrap, value_serializer=bytes) as producer:
+        producer.send(topic, b"x", on_delivery=lambda _found, _error: threads.append(threading.get_ident()))
+    assert len(threads) == 1
+    assert threads != [threading.get_ident()]
+
+
 def test_a_callback_that_fails_is_logged_and_stops_nothing(
     bootstrap: str, new_topic: NewTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -337,17 +400,85 @@ def test_partitions_that_are_added_are_used(bootstrap: str, new_topic: NewTopic)
     [
         ({"value": 1}, "value should be bytes"),
         ({"value": b"", "key": "text"}, "key should be bytes"),
+        ({"value": b"", "key": 7}, "key should be bytes"),
         ({"value": b"", "headers": [("a", 1)]}, "a header's value should be bytes"),
         ({"value": b"", "headers": {"a": b""}}, "headers should be a list"),
     ],
 )
+@pytest.mark.parametrize("partitioner", ["murmur2", "round_robin"])
 def test_a_record_of_the_wrong_kind_is_refused_by_name(
-    bootstrap: str, new_topic: NewTopic, wrong: dict[str, object], words: str
+    bootstrap: str,
+    new_topic: NewTopic,
+    wrong: dict[str, object],
+    words: str,
+    partitioner: Literal["murmur2", "round_robin"],
 ) -> None:
     topic = new_topic()
-    with Producer(bootstrap, partitioner="round_robin") as producer:
-        with pytest.raises(TypeError, match=words):
+    with Producer(bootstrap, partitioner=partitioner) as producer:
+        with pytest.raises(UnsendableType, match=f"a record for {topic}-0: {words}") as refused:
             producer.send(topic, **wrong)  # type: ignore[arg-type]
+        assert isinstance(refused.value, TypeError)
+        assert not refused.value.retriable
+        assert producer.send(topic, b"right").result(PATIENCE_S).offset == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"partition": "0"}, "partition is '0': expected a number from 0 to 1"),
+        ({"partition": 0.5}, "partition is 0.5: expected a number from 0 to 1"),
+        ({"topic": 5}, "a record for topic 5: expected its name, a str"),
+        ({"topic": b"orders"}, "a record for topic b'orders': expected its name"),
+        ({"topic": ["orders"]}, r"a record for topic \['orders'\]: expected its name"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_refused_by_name(
+    bootstrap: str, new_topic: NewTopic, wrong: dict[str, Any], words: str
+) -> None:
+    topic = new_topic(2)
+    given: dict[str, Any] = {"topic": topic, "value": b"x", **wrong}
+
+    async def on_a_loop() -> None:
+        async with aio.Producer(bootstrap) as producer:
+            with pytest.raises(UnsendableType, match=words):
+                await producer.send(**given)
+
+    with Producer(bootstrap) as producer:
+        producer.send(topic, b"known now").result(PATIENCE_S)
+        with pytest.raises(UnsendableType, match=words) as refused:
+            producer.send(**given)
+        assert isinstance(refused.value, TypeError)
+        if "topic" in wrong:
+            with pytest.raises(UnsendableType, match=words):
+                producer.send_arrow(wrong["topic"], None)
+    asyncio.run(on_a_loop())
+
+
+@pytest.mark.parametrize("chosen", ["0", None, 1.0])
+def test_a_partitioner_that_gives_no_number_is_told_so(
+    bootstrap: str, new_topic: NewTopic, chosen: Any
+) -> None:
+    topic = new_topic(2)
+
+    def choose(topic: str, key: bytes | None, value: bytes | None, partitions: object) -> Any:
+        return chosen
+
+    with (
+        Producer(bootstrap, partitioner=choose) as producer,
+        pytest.raises(UnsendableType, match=f"{topic}: the partitioner chose {chosen!r}: expected a number"),
+    ):
+        producer.send(topic, b"x")
+
+
+@pytest.mark.parametrize("timestamp", [-5, 1 << 63])
+def test_a_time_that_no_record_can_have_is_refused_by_name(
+    bootstrap: str, new_topic: NewTopic, timestamp: int
+) -> None:
+    topic = new_topic()
+    with Producer(bootstrap) as producer:
+        with pytest.raises(Unsendable, match=f"a record for {topic}-0: timestamp is {timestamp}") as refused:
+            producer.send(topic, b"x", timestamp=timestamp)
+        assert isinstance(refused.value, ValueError)
         assert producer.send(topic, b"right").result(PATIENCE_S).offset == 0
 
 
@@ -424,8 +555,27 @@ def test_metrics_count_what_was_done(bootstrap: str, new_topic: NewTopic) -> Non
     assert found["records_sent"] == found["records_delivered"] == 100
     assert found["records_failed"] == found["retries"] == found["buffer_used_bytes"] == 0
     assert 100 * 100 < found["bytes_sent"] < 100 * 200
-    assert found["request_latency_avg_ms"] > 0
+    assert 0 < found["request_latency_avg_ms"] <= found["request_latency_max_ms"]
     assert found["records_per_batch_avg"] >= 1
+
+
+def test_metrics_tell_of_batches_that_wait_and_of_those_that_left(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic(2)
+    with Producer(bootstrap, linger_ms=60_000) as producer:
+        for number in range(100):
+            producer.send(topic, bytes(100), partition=number % 2)
+        waiting = producer.metrics()
+        producer.flush(PATIENCE_S)
+        left = producer.metrics()
+    assert (waiting["batches_waiting"], waiting["batches_sent"], waiting["requests_sent"]) == (2, 0, 0)
+    assert (left["batches_waiting"], left["batches_sent"]) == (0, 2)
+    assert left["requests_sent"] in (1, 2)
+    # Nothing is compressed, so that a batch leaves as large as it was.
+    assert left["batch_size_avg"] == left["bytes_sent"] / 2
+    assert 50 * 100 < left["batch_size_avg"] < 50 * 120
+    assert 0 < left["queue_time_avg_ms"] < 60_000
 
 
 def test_a_closed_producer_refuses(bootstrap: str, new_topic: NewTopic) -> None:

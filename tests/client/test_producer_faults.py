@@ -1,5 +1,6 @@
 """A broker that dies, freezes and comes back under a producer (P4): each record once, in order, none lost."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -7,8 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from everlog import aio
 from everlog.client.core.errors import Closed, TimedOut
 from everlog.client.core.producer.delivery import Delivery
+from everlog.client.core.producer.settings import ProducerOptions
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import EverlogError
 from tests.client.conftest import NewTopic, topic_maker
@@ -160,6 +163,31 @@ def test_p4_what_is_given_up_leaves_a_hole_that_does_not_stop_the_rest(
     assert delivered <= set(stored)
 
 
+@pytest.mark.parametrize("limit", [1, 3])
+def test_p4_a_broker_that_does_not_answer_has_as_many_requests_as_it_may_and_no_more(
+    victim: Target, victims_topic: NewTopic, limit: int
+) -> None:
+    topic = victims_topic(1)
+    with Producer(victim.bootstrap, linger_ms=0, max_in_flight_requests_per_connection=limit) as producer:
+        producer.send(topic, b"0").result(PATIENCE_S)
+        victim.pause()
+        sent: list[Delivery] = []
+        deadline = time.monotonic() + PATIENCE_S / 4  # Requests are given up after 30 s.
+        while (most := producer.metrics()["requests_in_flight"]) < limit:
+            assert time.monotonic() < deadline, f"{most} requests are in flight"
+            if most == len(sent):  # What is sent before would go into the same batch.
+                sent.append(producer.send(topic, b"in flight"))
+            time.sleep(0.01)
+        sent += [producer.send(topic, b"waits") for _ in range(10)]
+        for _ in range(20):
+            time.sleep(0.01)
+            assert producer.metrics()["requests_in_flight"] == limit
+        assert not any(delivery.done() for delivery in sent)
+        victim.resume()
+        assert [delivery.result(PATIENCE_S).offset for delivery in sent] == [*range(1, limit + 11)]
+        assert producer.metrics()["requests_in_flight"] == 0
+
+
 def test_p2_a_full_buffer_blocks_send_and_then_says_why(victim: Target, victims_topic: NewTopic) -> None:
     topic = victims_topic(1)
     with Producer(victim.bootstrap, buffer_memory=20_000, max_block_ms=300) as producer:
@@ -201,6 +229,49 @@ def test_close_with_a_time_out_fails_what_cannot_be_delivered(
         producer.flush(0.2)
     producer.close(timeout=0.2)
     assert isinstance(delivery.exception(), Closed)
+
+
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+def test_closing_says_in_the_log_how_many_records_were_lost_and_why(
+    victim: Target, victims_topic: NewTopic, caplog: pytest.LogCaptureFixture, face: str
+) -> None:
+    topic = victims_topic(1)
+    options: ProducerOptions = {"request_timeout_ms": 500, "delivery_timeout_ms": 1500}
+    if face == "blocking":
+        with Producer(victim.bootstrap, **options) as producer:
+            producer.send(topic, b"delivered").result(PATIENCE_S)
+            victim.kill()
+            for _ in range(3):
+                producer.send(topic, b"never heard of")
+    else:
+        asyncio.run(send_and_forget(victim, topic, options))
+
+    (told,) = [record for record in caplog.records if "not delivered" in record.getMessage()]
+    assert (told.name, told.levelname) == ("everlog.producer", "WARNING")
+    assert "records that were not delivered: 3; the first error: " in told.getMessage()
+    assert "delivery_timeout_ms=1500" in told.getMessage()
+
+
+async def send_and_forget(target: Target, topic: str, options: ProducerOptions) -> None:
+    async with aio.Producer(target.bootstrap, **options) as producer:
+        await (await producer.send(topic, b"delivered"))
+        target.kill()
+        for _ in range(3):
+            await producer.send(topic, b"never heard of")
+
+
+def test_closing_says_nothing_if_nothing_was_lost(
+    bootstrap: str, new_topic: NewTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = new_topic()
+    with Producer(bootstrap) as producer:
+        producer.send(topic, b"x")
+    with Producer(bootstrap, transactional_id=f"id-{topic}") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"taken back on purpose")
+        producer.abort_transaction()
+    assert [record.getMessage() for record in caplog.records if record.name == "everlog.producer"] == []
 
 
 def test_records_without_idempotence_survive_a_restart_too(victim: Target, victims_topic: NewTopic) -> None:

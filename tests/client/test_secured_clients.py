@@ -24,6 +24,8 @@ from everlog.client.sync.dead_letters import DeadLetters
 from tests.client.secured_kafka import SESSION_MS, USER, SecuredKafka
 from tests.e2e.program import everlog
 
+pytestmark = pytest.mark.xdist_group("secured")  # One broker of Apache Kafka with TLS does for all.
+
 LIMIT_S = 60.0
 VALUES = [b"%d" % index for index in range(500)] + [bytes(900_000)]
 

@@ -152,6 +152,43 @@ def free_ports(count: int) -> int:
             return first
 
 
+@both_kinds
+def test_a_broker_that_cannot_start_leaves_none_of_the_others_running(processes: bool) -> None:
+    threads = set(threading.enumerate())
+    port = free_ports(3)
+    with socket.create_server(("127.0.0.1", port + 1)):
+        cluster = Cluster(brokers=3, port=port, processes=processes)
+        with pytest.raises(BrokerFailed, match=r"broker 2 .*start"):
+            cluster.start()
+
+    assert not cluster.brokers
+    assert_gone(set(threading.enumerate()) - threads)
+    for number in (port, port + 2):
+        socket.create_server(("127.0.0.1", number)).close()  # Nobody listens there any more.
+
+
+@both_kinds
+def test_a_broker_that_waits_for_the_others_in_vain_fails_in_time(
+    processes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = set(threading.enumerate())
+    with Cluster(brokers=3, directory=tmp_path, processes=processes) as cluster:
+        stopped = list(cluster.brokers)
+    monkeypatch.setattr("everlog.embedded.brokers.START_TIMEOUT_S", 1.0)
+
+    with pytest.raises(BrokerFailed, match="broker 1 did not start within 1 s"):
+        stopped[0].start()
+    assert not stopped[0].is_running
+    assert_gone(set(threading.enumerate()) - threads)
+
+
+def assert_gone(threads: set[threading.Thread]) -> None:
+    """These end in a moment; those that read what a process says see its end a little late."""
+    for thread in threads:
+        thread.join(10)
+    assert not [thread.name for thread in threads if thread.is_alive()]
+
+
 def test_no_broker_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="brokers=0"):
         Cluster(brokers=0)
@@ -168,6 +205,30 @@ def test_a_directory_is_kept_and_found_again(tmp_path: Path) -> None:
 
     with Cluster(directory=tmp_path / "data", processes=True) as cluster:
         assert read(cluster.bootstrap_servers, "orders", 1) == [b"one"]
+
+
+def test_a_cluster_of_three_that_stops_is_there_again_as_it_was(tmp_path: Path) -> None:
+    with Cluster(brokers=3, directory=tmp_path / "data") as cluster:
+        before = cluster.bootstrap_servers
+        with Admin(before) as admin:
+            admin.create_topic("kept", partitions=3)
+        with Producer(before, acks="all") as producer:
+            for number in range(30):
+                producer.send("kept", b"%d" % number, partition=number % 3).result(60)
+
+    with Cluster(brokers=3, directory=tmp_path / "data") as cluster:
+        assert cluster.bootstrap_servers == before
+        with Consumer(before, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition("kept", index) for index in range(3)])
+            seen: list[int] = []
+            for record in consumer:
+                seen.append(int(record.value or b""))
+                if len(seen) == 30:
+                    break
+        assert sorted(seen) == [*range(30)]
+
+    with pytest.raises(ConfigError, match="holds a cluster of 3 brokers"):
+        Cluster(brokers=2, directory=tmp_path / "data").start()
 
 
 def test_a_child_is_gone_after_a_failure_in_the_block() -> None:

@@ -1,6 +1,7 @@
 """The pytest plugin, in test runs of their own."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,26 @@ def test_a_test_gets_a_topic_a_producer_and_a_consumer(pytester: pytest.Pytester
     run(pytester).assert_outcomes(passed=2)
 
 
+def test_a_test_may_delete_its_topic_and_one_that_stops_the_broker_is_not_waited_for(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import everlog
+
+        def test_delete(everlog_topic, everlog_bootstrap):
+            with everlog.Admin(everlog_bootstrap) as admin:
+                admin.delete_topics([everlog_topic])
+
+        def test_stop(everlog_topic, everlog_cluster):
+            everlog_cluster.brokers[0].stop()
+        """
+    )
+    began = time.monotonic()
+    run(pytester).assert_outcomes(passed=2, errors=1)
+    assert time.monotonic() - began < 40
+
+
 def test_the_cluster_is_one_for_the_session_and_any_client_can_use_it(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -65,6 +86,26 @@ def test_the_cluster_is_one_for_the_session_and_any_client_can_use_it(pytester: 
         """
     )
     run(pytester).assert_outcomes(passed=2)
+
+
+def test_pytest_does_not_compile_the_asserts_of_everlog_anew(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("from everlog import Producer")
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_one(everlog_topic, everlog_producer):
+            kinds = {
+                name: type(module.__loader__).__name__
+                for name, module in sys.modules.items()
+                if name.startswith("everlog.") and name != "everlog.embedded.pytest_plugin"
+            }
+            del kinds["everlog.embedded"]  # On the way to the plugin.
+            assert len(kinds) > 200
+            assert set(kinds.values()) == {"SourceFileLoader", "ExtensionFileLoader"}
+        """
+    )
+    run(pytester).assert_outcomes(passed=1)
 
 
 def test_ini_and_marker_choose_settings_and_topic(pytester: pytest.Pytester) -> None:

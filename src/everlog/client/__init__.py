@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from everlog.client.core.admin.outcomes import ItemsRefused
     from everlog.client.core.admin.topics import NewTopic
     from everlog.client.core.consumer.errors import (
+        DamagedBatch,
         DeserializationError,
         LogTruncated,
-        Misused,
         NoOffset,
         OffsetOutOfRange,
         OffsetsNeeded,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         AuthenticationFailed,
         Closed,
         Fenced,
+        Misused,
         TimedOut,
         TlsFailed,
         TransactionAborted,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
         TransactionFailed,
         TransactionMisused,
         Unreachable,
+        Unsendable,
+        UnsendableType,
         Unsupported,
     )
     from everlog.client.core.group.assignors import AssignedMember, Assignor, RebalanceProtocol
@@ -41,7 +44,14 @@ if TYPE_CHECKING:
     from everlog.client.sync.consumer import Consumer
     from everlog.client.sync.dead_letters import DeadLetters
     from everlog.client.sync.producer import Producer
-    from everlog.model.errors import ConfigError, ErrorCode, EverlogError, Refused
+    from everlog.model.errors import (
+        ConfigError,
+        CorruptDataError,
+        ErrorCode,
+        EverlogError,
+        ProtocolError,
+        Refused,
+    )
     from everlog.model.topics import TopicPartition
     from everlog.records.rows import ConsumerRecord
 
@@ -56,6 +66,8 @@ __all__ = [
     "ConfigError",
     "Consumer",
     "ConsumerRecord",
+    "CorruptDataError",
+    "DamagedBatch",
     "DeadLetters",
     "Delivery",
     "DeserializationError",
@@ -72,6 +84,7 @@ __all__ = [
     "OffsetOutOfRange",
     "OffsetsNeeded",
     "Producer",
+    "ProtocolError",
     "RebalanceListener",
     "RebalanceProtocol",
     "RecordMetadata",
@@ -84,6 +97,8 @@ __all__ = [
     "TransactionFailed",
     "TransactionMisused",
     "Unreachable",
+    "Unsendable",
+    "UnsendableType",
     "Unsupported",
     "Woken",
 ]
@@ -100,6 +115,8 @@ _HOMES = {
     "ConfigError": "everlog.model.errors",
     "Consumer": "everlog.client.sync.consumer",
     "ConsumerRecord": "everlog.records.rows",
+    "CorruptDataError": "everlog.model.errors",
+    "DamagedBatch": "everlog.client.core.consumer.errors",
     "DeadLetters": "everlog.client.sync.dead_letters",
     "Delivery": "everlog.client.core.producer.delivery",
     "DeserializationError": "everlog.client.core.consumer.errors",
@@ -109,13 +126,14 @@ _HOMES = {
     "GroupMetadata": "everlog.client.core.group.types",
     "ItemsRefused": "everlog.client.core.admin.outcomes",
     "LogTruncated": "everlog.client.core.consumer.errors",
-    "Misused": "everlog.client.core.consumer.errors",
+    "Misused": "everlog.client.core.errors",
     "NewTopic": "everlog.client.core.admin.topics",
     "NoOffset": "everlog.client.core.consumer.errors",
     "OffsetAndMetadata": "everlog.client.core.group.types",
     "OffsetOutOfRange": "everlog.client.core.consumer.errors",
     "OffsetsNeeded": "everlog.client.core.consumer.errors",
     "Producer": "everlog.client.sync.producer",
+    "ProtocolError": "everlog.model.errors",
     "RebalanceListener": "everlog.client.core.group.types",
     "RebalanceProtocol": "everlog.client.core.group.assignors",
     "RecordMetadata": "everlog.client.core.producer.delivery",
@@ -128,6 +146,8 @@ _HOMES = {
     "TransactionFailed": "everlog.client.core.errors",
     "TransactionMisused": "everlog.client.core.errors",
     "Unreachable": "everlog.client.core.errors",
+    "Unsendable": "everlog.client.core.errors",
+    "UnsendableType": "everlog.client.core.errors",
     "Unsupported": "everlog.client.core.errors",
     "Woken": "everlog.client.core.consumer.errors",
 }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -46,6 +47,10 @@ class EmbeddedBroker(Protocol):
         """Start it and wait until it serves; what was in its directory is there again."""
         ...
 
+    def give_up(self) -> None:
+        """End a start that another thread waits for; whoever calls stops those that serve already."""
+        ...
+
     def stop(self) -> None:
         """Stop it cleanly."""
         ...
@@ -72,6 +77,7 @@ class ThreadBroker:
         self.node_id = int(settings["node.id"])
         self._settings = dict(settings)
         self._bootstrap = ""
+        self._starting: NodeThread | None = None
         self._thread: NodeThread | None = None
 
     @property
@@ -90,10 +96,24 @@ class ThreadBroker:
 
         if self._thread is not None:
             return
-        thread = NodeThread(broker_settings(self._settings))
-        self._bootstrap = thread.start()
+        thread = self._starting = NodeThread(broker_settings(self._settings))
+        try:
+            self._bootstrap = thread.start(START_TIMEOUT_S)
+        except BaseException as error:
+            thread.ask_to_end()
+            thread.wait_until_ended(STOP_TIMEOUT_S)
+            if isinstance(error, Exception):
+                raise BrokerFailed(f"broker {self.node_id} {_why_not(error)}") from error
+            raise
+        finally:
+            self._starting = None
         _stay_at(self._bootstrap, self._settings)
         self._thread = thread
+
+    def give_up(self) -> None:
+        """Have it stop if it does not serve yet."""
+        if (thread := self._starting) is not None:
+            thread.ask_to_end()
 
     def stop(self) -> None:
         """Stop it cleanly."""
@@ -176,6 +196,10 @@ class ProcessBroker:
             raise
         _stay_at(self._bootstrap, self._settings)
 
+    def give_up(self) -> None:
+        """Kill it."""
+        self.kill()
+
     def _tell(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # It died at once; what it said tells why.
@@ -217,6 +241,17 @@ class ProcessBroker:
             raise BrokerFailed(f"broker {self.node_id} is not running")
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._process.pid, number)
+
+
+def _why_not(error: Exception) -> str:
+    """What is said of a start on a thread that came to nothing."""
+    match error:
+        case TimeoutError():
+            return f"did not start within {START_TIMEOUT_S:g} s"
+        case CancelledError():
+            return "was told to stop at its start"
+        case _:
+            return f"did not start: {error}"
 
 
 def _let_go(process: "subprocess.Popen[str]") -> None:

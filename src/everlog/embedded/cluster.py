@@ -14,6 +14,8 @@ from everlog.embedded.layout import Layout
 from everlog.model.errors import ConfigError
 
 _HOST = "127.0.0.1"
+_GIVE_UP_S = 0.02
+"""How often those that are still starting are told to give up, when another has failed."""
 
 
 class Cluster:
@@ -134,17 +136,22 @@ def start_all(brokers: Sequence[EmbeddedBroker]) -> None:
         else:
             outcomes.put(None)
 
-    for broker in brokers:
-        threading.Thread(target=start, args=(broker,), name="everlog-start", daemon=True).start()
+    starts = [
+        threading.Thread(target=start, args=(broker,), name="everlog-start", daemon=True)
+        for broker in brokers
+    ]
     try:
+        for each in starts:
+            each.start()
         for _ in brokers:
             if (error := outcomes.get()) is not None:
                 raise error
     except BaseException:
-        # The others may wait for a majority that never comes.
-        for broker in brokers:
-            if isinstance(broker, ProcessBroker):
-                broker.kill()
+        # The others may wait for a majority that never comes, and some may not have begun yet.
+        while left := [each for each in starts if each.is_alive()]:
+            for broker in brokers:
+                broker.give_up()
+            left[0].join(_GIVE_UP_S)
         raise
 
 

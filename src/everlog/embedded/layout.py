@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from everlog.model.errors import ConfigError
-from everlog.model.ids import Uuid, uuid_text
+from everlog.model.ids import Uuid, uuid_from_text, uuid_text
 
 FILE_NAME = "cluster.json"
 
@@ -97,13 +97,14 @@ class Layout:
         try:
             kept: Any = json.loads(path.read_text("utf-8"))
             brokers = tuple(
-                PlannedBroker(int(one["node_id"]), int(one["port"]), one["controller_port"])
-                for one in kept["brokers"]
+                PlannedBroker(one["node_id"], one["port"], one["controller_port"]) for one in kept["brokers"]
             )
-            return cls(str(kept["cluster_id"]), brokers)
+            uuid_from_text(kept["cluster_id"])
+            _check_brokers(brokers)
+            return cls(kept["cluster_id"], brokers)
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ConfigError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ConfigError(f"{path} cannot be read as the layout of a cluster: {error!r}") from None
 
     def keep(self, directory: Path) -> None:
@@ -150,6 +151,21 @@ class Layout:
             **replication_defaults(len(self.brokers)),
             **overrides,
         }
+
+
+def _check_brokers(brokers: tuple[PlannedBroker, ...]) -> None:
+    """Raise ValueError for brokers that no start has planned: a file may have been changed by hand."""
+    ids = [one.node_id for one in brokers]
+    if ids != [*range(1, len(brokers) + 1)] or any(type(one) is not int for one in ids):
+        raise ValueError(f"brokers {ids}, expected 1, 2 and so on")
+    votes = [one.controller_port is not None for one in brokers]
+    if not any(votes) or votes != sorted(votes, reverse=True):
+        raise ValueError(f"votes {votes}, expected the first brokers to have one, and one at least")
+    ports: list[Any] = [one.port for one in brokers]
+    ports += [one.controller_port for one in brokers if one.controller_port is not None]
+    exist = all(type(port) is int and 0 < port <= _LAST_PORT for port in ports)
+    if not exist or len(set(ports)) < len(ports):
+        raise ValueError(f"ports {ports}, expected different ones from 1 to {_LAST_PORT}")
 
 
 def home_of(directory: Path, node_id: int) -> Path:

@@ -18,6 +18,8 @@ PUBLIC = [
     "ConfigError",
     "Consumer",
     "ConsumerRecord",
+    "CorruptDataError",
+    "DamagedBatch",
     "DeadLetters",
     "Delivery",
     "DeserializationError",
@@ -34,6 +36,7 @@ PUBLIC = [
     "OffsetOutOfRange",
     "OffsetsNeeded",
     "Producer",
+    "ProtocolError",
     "RebalanceListener",
     "RebalanceProtocol",
     "RecordMetadata",
@@ -46,6 +49,8 @@ PUBLIC = [
     "TransactionFailed",
     "TransactionMisused",
     "Unreachable",
+    "Unsendable",
+    "UnsendableType",
     "Unsupported",
     "Woken",
 ]
@@ -53,7 +58,7 @@ PUBLIC = [
 
 def test_the_public_names_are_these() -> None:
     assert sorted(client.__all__) == PUBLIC
-    assert sorted(everlog.__all__) == sorted([*PUBLIC, "Cluster", "__version__"])
+    assert sorted(everlog.__all__) == sorted([*PUBLIC, "BrokerFailed", "Cluster", "__version__"])
 
 
 def test_each_public_name_is_there_and_the_same_in_both_places() -> None:
@@ -97,7 +102,7 @@ def test_both_faces_of_a_client_have_the_same_calls(name: str) -> None:
 
 
 def test_every_error_of_the_clients_is_an_everlog_error() -> None:
-    errors = [found for name in PUBLIC if isinstance(found := getattr(everlog, name), type)]
+    errors = [found for name in everlog.__all__ if isinstance(found := getattr(everlog, name), type)]
     assert all(issubclass(found, everlog.EverlogError) for found in errors if issubclass(found, Exception))
 
 

@@ -111,6 +111,42 @@ def test_a_damaged_file_is_named(text: str, tmp_path: Path) -> None:
         Layout.found(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"node_id": 3}, r"brokers \[3, 2\], expected 1, 2"),
+        ({"node_id": True}, "brokers"),
+        ({"node_id": "1"}, "brokers"),
+        ({"port": 0}, "ports"),
+        ({"port": 70_000}, "ports"),
+        ({"port": 9092.0}, "ports"),
+        ({"port": 9093}, "expected different ones"),
+        ({"port": float("inf")}, "ports"),
+        ({"controller_port": "9192"}, "ports"),
+        ({"controller_port": None}, "votes"),
+    ],
+)
+def test_a_file_that_no_start_has_written_is_named(
+    changed: dict[str, object], problem: str, tmp_path: Path
+) -> None:
+    brokers = [
+        {"node_id": 1, "port": 9092, "controller_port": 9192, **changed},
+        {"node_id": 2, "port": 9093, "controller_port": None},
+    ]
+    kept = {"cluster_id": "4L6g3nShT-eMCtK--X86sw", "brokers": brokers}
+    (tmp_path / "cluster.json").write_text(json.dumps(kept))
+
+    with pytest.raises(ConfigError, match=rf"cluster\.json cannot be read.*{problem}"):
+        Layout.found(tmp_path)
+
+
+def test_json_that_is_nested_without_end_is_a_damaged_file(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("[" * 100_000)
+
+    with pytest.raises(ConfigError, match=r"cluster\.json cannot be read"):
+        Layout.found(tmp_path)
+
+
 def test_what_the_layout_decides_cannot_be_overridden(tmp_path: Path) -> None:
     layout = Layout.planned(tmp_path, 3)
 

@@ -159,7 +159,7 @@ class ClusterCalls(AdminDesk):
             async def at(broker: int, wanted: Mapping[TopicPartition, str]) -> dict[Replica, Refused | None]:
                 try:
                     if broker not in self._link.view.brokers:
-                        await self._known_broker(broker)
+                        await self._known_broker(broker, limit)
                     request = alter_replica_log_dirs_request(wanted)
                     answer = await self._link.call_node(broker, request, AlterReplicaLogDirsResponse, limit)
                 except Unreachable as error:

@@ -96,7 +96,7 @@ class ConfigCalls(AdminDesk):
                 if node is None:
                     return read(await self._link.call(request(asked), answer_type, limit))
                 if node not in self._link.view.brokers:
-                    await self._known_broker(node)
+                    await self._known_broker(node, limit)
                 return read(await self._link.call_node(node, request(asked), answer_type, limit))
 
             outcomes: dict[ConfigResource, Result | Refused] = {}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from everlog.client.core.admin.outcomes import all_done, may_pass
@@ -26,7 +27,7 @@ class AdminDesk:
 
     def __init__(self, settings: AdminSettings) -> None:
         self._settings = settings
-        self._link = ClusterLink(settings)
+        self._link = ClusterLink(replace(settings, request_timeout_ms=self._timeout_ms))
 
     @property
     def _timeout_ms(self) -> int:
@@ -52,7 +53,7 @@ class AdminDesk:
         backoff = self._link.backoff()
         if not self._link.view.brokers:
             # Patience is for clusters that change. Where no broker has answered yet, that is told at once.
-            await self._link.any_broker()
+            await self._link.any_broker(limit)
         while True:
             try:
                 return await once(min(self._link.timeout, max(0.001, deadline - loop.time())))
@@ -81,7 +82,7 @@ class AdminDesk:
             if node is None:
                 return read(await self._link.call(request, answer_type, limit))
             if node not in self._link.view.brokers:
-                await self._known_broker(node)
+                await self._known_broker(node, limit)
             return read(await self._link.call_node(node, request, answer_type, limit))
 
         return await self._patiently(once)
@@ -149,7 +150,7 @@ class AdminDesk:
         """As `_each`, of the leaders of partitions, all of them at a time."""
 
         async def ask(left: list[TopicPartition], limit: float) -> Outcomes[TopicPartition, Result]:
-            by_leader, leaderless = await self._by_leader(left)
+            by_leader, leaderless = await self._by_leader(left, limit)
             outcomes: dict[TopicPartition, Result | Refused] = {**leaderless}
 
             async def at(node: int, led: list[TopicPartition]) -> Outcomes[TopicPartition, Result]:
@@ -169,10 +170,10 @@ class AdminDesk:
         return await self._each(places, ask)
 
     async def _by_leader(
-        self, places: Collection[TopicPartition]
+        self, places: Collection[TopicPartition], limit: float
     ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, Refused]]:
         """Partitions by who leads them now, and why that is not known of the others."""
-        view = await self._link.refresh(sorted({place.topic for place in places}))
+        view = await self._link.refresh(sorted({place.topic for place in places}), timeout=limit)
         by_leader: dict[int, list[TopicPartition]] = {}
         leaderless: dict[TopicPartition, Refused] = {}
         for place in places:
@@ -226,16 +227,16 @@ class AdminDesk:
         self, request: Message, answer_type: type[Answer], read: Callable[[Answer, int], Result]
     ) -> list[Result]:
         """Ask every broker of the cluster, all of them at a time; in the order of their ids."""
-        view = await self._patiently(lambda _limit: self._link.refresh([]))
+        view = await self._patiently(lambda limit: self._link.refresh([], timeout=limit))
 
         async def at(node: int) -> Result:
             return await self._ask(request, answer_type, lambda answer: read(answer, node), node=node)
 
         return await asyncio.gather(*(at(node) for node in sorted(view.brokers)))
 
-    async def _known_broker(self, node: int) -> None:
+    async def _known_broker(self, node: int, limit: float) -> None:
         """Refused if the cluster has no such broker now."""
-        view = await self._link.refresh([])
+        view = await self._link.refresh([], timeout=limit)
         if node not in view.brokers:
             known = ", ".join(str(broker) for broker in sorted(view.brokers))
             raise refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"expected one of {known}", f"broker {node}")

@@ -23,7 +23,8 @@ from everlog.client.core.admin.topics import (
     read_records_deleted,
     usable,
 )
-from everlog.model.errors import Refused
+from everlog.client.core.errors import Unsupported
+from everlog.model.errors import ConfigError, Refused
 from everlog.model.ids import Uuid
 from everlog.model.topics import TopicPartition
 from everlog.wire.apis import ApiKey
@@ -83,12 +84,12 @@ class TopicCalls(AdminDesk):
         """Delete topics, by name or by id, and all of their records."""
 
         async def ask(left: Sequence[str | Uuid], limit: float) -> Mapping[str | Uuid, Refused | None]:
-            broker = await self._link.any_broker()
+            broker = await self._link.any_broker(limit)
             by_id = not all(isinstance(topic, str) for topic in left)
             version = broker.versions.pick(ApiKey.DELETE_TOPICS)
             if by_id and version < FIRST_DELETE_VERSION_BY_ID:
                 names = "names, as this broker serves only versions that know no ids"
-                raise TypeError(f"topics to delete: expected {names}")
+                raise Unsupported(f"topics to delete: expected {names}")
             request = delete_topics_request(left, self._timeout_ms, version)
             return read_deleted(await broker.call(request, DeleteTopicsResponse, limit), left)
 
@@ -173,7 +174,7 @@ class TopicCalls(AdminDesk):
         `at` may also be one of `OffsetAt`, such as EARLIEST. None where there is no such record.
         """
         if isolation_level not in ("read_uncommitted", "read_committed"):
-            raise ValueError(
+            raise ConfigError(
                 f"isolation_level={isolation_level!r}: expected 'read_uncommitted' or 'read_committed'"
             )
         return await self._each_at_leaders(

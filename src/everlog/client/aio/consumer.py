@@ -18,11 +18,10 @@ from everlog.client.core.consumer.arguments import (
     as_topics,
 )
 from everlog.client.core.consumer.chunks import Chunk
-from everlog.client.core.consumer.errors import Misused
 from everlog.client.core.consumer.list_offsets import EARLIEST, LATEST, TimedOffset
 from everlog.client.core.consumer.metrics import ConsumerMetrics, known_lag
-from everlog.client.core.consumer.settings import ConsumerOptions, ConsumerSettings
-from everlog.client.core.errors import Closed, TimedOut
+from everlog.client.core.consumer.settings import CONSUMER, ConsumerOptions, ConsumerSettings
+from everlog.client.core.errors import Closed, Misused, TimedOut
 from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata, RebalanceListener
 from everlog.client.core.metadata import Partition
 from everlog.client.core.settings import read_settings
@@ -71,6 +70,9 @@ class Consumer:
         self._is_closing = False
         self._is_closed = False
         """Until then listeners may commit, though the consumer is closing."""
+        self._is_lost = False
+        """Whether this is another process than that of the consumer."""
+        self.reading.link.when_inherited(self._inherited)
         if topics is not None:
             self.reading.subscribe(as_topics(topics, None), None, None)
 
@@ -88,7 +90,8 @@ class Consumer:
         It replaces an earlier subscription. The next poll joins; the listener hears what is assigned.
         """
         self._check_open()
-        self.reading.subscribe(as_topics(topics, pattern), pattern, listener)
+        matches_here = self.settings.group_protocol != CONSUMER
+        self.reading.subscribe(as_topics(topics, pattern, matches_here=matches_here), pattern, listener)
 
     async def unsubscribe(self) -> None:
         """Give up all partitions, and leave the group."""
@@ -114,8 +117,9 @@ class Consumer:
     async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[ConsumerRecord]:
         """The next records, `max_poll_records` at most; empty if none came within `timeout` seconds.
 
-        Rebalances and automatic commits happen within it. Raises DeserializationError, OffsetsNeeded and
-        what else keeps a partition from being read, after all records before it were returned.
+        Rebalances and automatic commits happen within it. Raises DeserializationError, DamagedBatch,
+        OffsetsNeeded and what else keeps a partition from being read, after all records before it were
+        returned.
         """
         limit = self.settings.max_poll_records if max_records is None else max(1, max_records)
         self.reading.refuse_in_listener()
@@ -199,6 +203,8 @@ class Consumer:
             try:
                 records = await self.poll(1.0, 1)
             except Closed:
+                if self._is_lost:
+                    raise
                 raise StopAsyncIteration from None
             if records:
                 return records[0]
@@ -327,10 +333,10 @@ class Consumer:
         described = await self.reading.link.topics([topic], timeout=self._limit(timeout))
         return [described[0].partitions[index] for index in sorted(described[0].partitions)]
 
-    async def topics(self) -> list[str]:
+    async def topics(self, timeout: float | None = None) -> list[str]:
         """The names of all topics, without internal ones if `exclude_internal_topics`."""
         self._check_open()
-        view = await self.reading.link.refresh(None)
+        view = await self.reading.link.refresh(None, timeout=self._limit(timeout))
         hide = self.settings.exclude_internal_topics
         return sorted(name for name, topic in view.topics.items() if not (topic.is_internal and hide))
 
@@ -355,7 +361,8 @@ class Consumer:
     async def close(self, timeout: float | None = None) -> None:
         """Commit, if that is automatic, and leave the group, for `timeout` seconds at most; then end.
 
-        A poll that waits raises Closed. Closing twice is harmless.
+        A poll that waits raises Closed, and what else waits does when the time is over. Closing twice is
+        harmless.
         """
         if self._is_closing:
             return
@@ -363,14 +370,18 @@ class Consumer:
         self.reading.refuse_in_listener()
         self._is_closing = True
         self.reading.mark_closed()
-        async with self._polling:
-            try:
-                async with asyncio.timeout(CLOSE_S if timeout is None else timeout):
-                    await self.reading.close()
-            except TimeoutError:
-                pass  # The group notices by itself that this member is gone.
-            finally:
-                self._is_closed = True
+        try:
+            async with asyncio.timeout(CLOSE_S if timeout is None else timeout), self._polling:
+                await self.reading.close()
+        except TimeoutError:
+            # A poll does not end, as a listener does not, or leaving takes too long.
+            await self.reading.end()
+        except asyncio.CancelledError:
+            # Else the group would go on with a member that nobody can close any more.
+            await self.reading.end()
+            raise
+        finally:
+            self._is_closed = True
 
     async def __aenter__(self) -> Self:
         return self
@@ -382,7 +393,10 @@ class Consumer:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Closed("this consumer is closed")
+            self.reading.check_open()
+
+    def _inherited(self, _why: str) -> None:
+        self._is_closing = self._is_closed = self._is_lost = True
 
     def _limit(self, timeout: float | None) -> float:
         return self.settings.api_timeout if timeout is None else timeout

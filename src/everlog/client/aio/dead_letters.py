@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -10,6 +11,7 @@ from typing import Unpack, assert_never
 from everlog.client.aio.consumer import Consumer
 from everlog.client.aio.producer import Producer
 from everlog.client.core.dead_letters import (
+    LAST_FAILED,
     Abort,
     Answer,
     Begin,
@@ -32,9 +34,13 @@ from everlog.client.core.producer.delivery import Delivery
 from everlog.model.errors import EverlogError, Refused
 from everlog.records.rows import ConsumerRecord
 
+_log = logging.getLogger("everlog.dead_letters")
+
 Handler = Callable[[ConsumerRecord], Awaitable[object] | object]
 
 POLL_S = 0.5
+LAST_COMMIT_S = 5.0
+"""How long what was handled before a cancellation may take to be committed."""
 
 
 class DeadLetters:
@@ -64,54 +70,85 @@ class DeadLetters:
         self._in_transaction = False
         self._deliveries: list[Delivery] = []
         self._stopping = asyncio.Event()
+        self._interrupt: BaseException | None = None
+        """What came while a handler ran; raised once what was handled before it is committed."""
 
     async def run(self, handler: Handler, *, idle_timeout: float | None = None) -> Handled:
         """Poll and handle records until `stop`, or until none came for `idle_timeout` seconds."""
-        self._stopping.clear()
         total = Handled()
         idle_since = time.monotonic()
-        while not self._stopping.is_set():
-            records = await self._consumer.poll(POLL_S)
-            if records:
-                try:
-                    total += await self.process(records, handler)
-                except TransactionFailed as error:
-                    if not group_went_on(error):
-                        raise
-                idle_since = time.monotonic()
-            elif idle_timeout is not None and time.monotonic() - idle_since >= idle_timeout:
-                break
+        try:
+            while not self._stopping.is_set():
+                records = await self._consumer.poll(POLL_S)
+                if records:
+                    total += await self._process_unless_moved(records, handler)
+                    idle_since = time.monotonic()
+                elif idle_timeout is not None and time.monotonic() - idle_since >= idle_timeout:
+                    break
+        finally:
+            # Not at the beginning: who stops it before it runs has stopped it, too.
+            self._stopping.clear()
         return total
 
     def stop(self) -> None:
-        """Have `run` end after the record that is being handled."""
+        """Have `run` end after the record that is being handled, or at once if it has not begun."""
         self._stopping.set()
 
     async def process(self, records: Sequence[ConsumerRecord], handler: Handler) -> Handled:
         """Handle records of a poll and commit their offsets.
 
         After an error, and after `stop`, the consumer reads on with the first record that was not settled.
+        When it is cancelled, as by Ctrl-C, what was handled before is committed first.
         """
         handling = Handling(self._settings, records, transactional=self._is_transactional)
         steps = handling.steps()
         self._deliveries.clear()
+        self._interrupt = None
         try:
             answer: Answer = None
             while True:
                 try:
                     step = steps.send(answer)
                 except StopIteration:
-                    return handling.outcome
-                answer = await self._carry_out(step, handler)
+                    break
+                answer = await self._carry_out_unless_interrupted(step, handler)
         finally:
             if self._in_transaction:
                 self._in_transaction = False
                 with suppress(EverlogError):
-                    await self._producer.abort_transaction()
+                    await self._producer.abort_transaction(self._patience)
             assigned = self._consumer.assignment()
             for place, offset in handling.unsettled.items():
                 if place in assigned:
                     await self._consumer.seek(place, offset)
+        if self._interrupt is not None:
+            raise self._interrupt
+        return handling.outcome
+
+    async def _process_unless_moved(self, records: Sequence[ConsumerRecord], handler: Handler) -> Handled:
+        try:
+            return await self.process(records, handler)
+        except TransactionFailed as error:
+            # Others have the partitions now and handle the records once more.
+            if not group_went_on(error):
+                raise
+            return Handled()
+
+    @property
+    def _patience(self) -> float | None:
+        """Who was cancelled is not to wait for a broker that is gone."""
+        return None if self._interrupt is None else LAST_COMMIT_S
+
+    async def _carry_out_unless_interrupted(self, step: Step, handler: Handler) -> Answer:
+        """Carry out a step; one that fails after an interrupt is not to hide it."""
+        try:
+            async with asyncio.timeout(self._patience):
+                return await self._carry_out(step, handler)
+        except (EverlogError, TimeoutError) as error:
+            if self._interrupt is None:
+                raise
+            _log.warning(LAST_FAILED, error or "no answer in time")
+            raise self._interrupt from None
 
     async def _carry_out(self, step: Step, handler: Handler) -> Answer:
         match step:
@@ -134,11 +171,14 @@ class DeadLetters:
                 assert_never(step)
         return None
 
-    async def _handle(self, record: ConsumerRecord, handler: Handler) -> Exception | None:
+    async def _handle(self, record: ConsumerRecord, handler: Handler) -> Answer:
         try:
             result = handler(decoded(self._settings, record))
             if inspect.isawaitable(result):
                 await result
+        except (KeyboardInterrupt, asyncio.CancelledError) as interrupt:
+            self._interrupt = interrupt
+            return Stop()
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is why its record is given up
             return error
         return None
@@ -160,11 +200,11 @@ class DeadLetters:
             await self._producer.commit_transaction()
             self._in_transaction = False
             return
-        if self._deliveries:
-            await self._producer.flush()
-            for delivery in self._deliveries:
-                await delivery
-            self._deliveries.clear()
+        # What the handler has sent, too.
+        await self._producer.flush()
+        for delivery in self._deliveries:
+            await delivery
+        self._deliveries.clear()
         try:
             await self._consumer.commit(step.offsets)
         except Refused as error:

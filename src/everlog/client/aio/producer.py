@@ -61,8 +61,11 @@ class Producer:
         self.accumulator.short_way = short_way_of(self.settings, _none)
         self._short_send: Callable[..., Delivery | None] = getattr(self.accumulator.short_way, "send", _none)
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.link.when_inherited(self._inherited)
         self._opening: dict[str, asyncio.Task[TopicQueues]] = {}
         self._is_closed = False
+        self._why_lost: str | None = None
+        """Why it is of no use, in a process that was forked."""
 
     async def send(
         self,
@@ -89,14 +92,12 @@ class Producer:
             return short
         value, key = self.intake.serialize(value, key)
         deadline = surroundings.monotonic() + self.settings.max_block_ms / 1000
-        queues = self.intake.topics.get(topic)
+        queues = self.intake.topic(topic)
         if queues is None:
             queues = await self.open_topic(topic)
         queue = self.intake.route(queues, key, value, partition)
-        while (delivery := self.intake.add(queues, queue, key, value, headers, when)) is None:
+        while (delivery := self.intake.add(queues, queue, key, value, headers, when, on_delivery)) is None:
             await self._room(len(key or b"") + len(value or b"") + RECORD_OVERHEAD, deadline)
-        if on_delivery is not None:
-            delivery.notify(on_delivery)
         if not self.accumulator.wakes_on_ready:
             # The sender was roused and has not run yet: a loop that only sends would never let it.
             await asyncio.sleep(0)
@@ -112,20 +113,20 @@ class Producer:
         `timestamp` and `partition`; `columns={"value": "body"}` takes others. Serializers do not apply.
 
         Waits for room as `send` does, between batches: a table of any size takes little memory beside
-        itself. TypeError or ValueError names a column that will not do, before anything is sent.
+        itself. Unsendable names a column that will not do, before anything is sent.
 
         >>> delivery = await producer.send_arrow("orders", pyarrow.table({"value": ["pizza", "pasta"]}))
         >>> [(batch.partition, batch.base_offset, batch.record_count) for batch in await delivery]
         [(0, 0, 2)]
         """
         self._check_sending("send_arrow")
-        queues = self.intake.topics.get(topic) or await self.open_topic(topic)
+        queues = self.intake.topic(topic) or await self.open_topic(topic)
         batches = self.column_intake.batches(queues, table, columns, surroundings.time_ns() // 1_000_000)
         added: list[PendingBatch] = []
         # On a thread: a batch takes as long as many turns of the loop, and whoever makes the table may wait.
         while (made := await asyncio.to_thread(next, batches, None)) is not None:
             deadline = surroundings.monotonic() + self.settings.max_block_ms / 1000
-            await self._room(made[1].size_bytes, deadline, more=True)
+            await self._room(made[1].size_bytes, deadline, self.column_intake.most_ahead(self.link.view))
             self._check_sending("send_arrow")
             added += self.accumulator.add_batches(queues, [made])
         return BulkDelivery(added)
@@ -135,6 +136,8 @@ class Producer:
 
         TimedOut after `timeout` seconds; without one, `delivery_timeout_ms` bounds it.
         """
+        if self._why_lost is not None:
+            raise Closed(self._why_lost)
         self._bind()
         await self.sender.flush(timeout)
 
@@ -157,7 +160,7 @@ class Producer:
 
         What is not delivered by then fails with Closed. A transaction that is open is aborted.
         """
-        if self._is_closed:
+        if self._is_closed or self._why_lost is not None:
             return
         self._bind()
         self._is_closed = True
@@ -169,8 +172,11 @@ class Producer:
         except TimedOut:
             pass  # Each delivery that failed says so.
         finally:
-            await self.sender.close()
-            await self.link.close()
+            try:
+                await self.sender.close()
+            finally:
+                # Even if whoever closes is cancelled once more: nobody else will close the connections.
+                await self.link.close()
 
     async def __aenter__(self) -> Self:
         self._bind()
@@ -229,7 +235,9 @@ class Producer:
         """Make a consumer's progress a part of the transaction: the offsets count once it is committed.
 
         `offsets` has the offset to read next of each partition, `group_metadata` is the consumer's.
-        TransactionFailed if the group went on without the member that `group_metadata` names.
+        TransactionFailed if the group went on without the member that `group_metadata` names. After TimedOut
+        the offsets may be in the transaction or not: until the same call ends well nothing is committed, and
+        only that or `abort_transaction` goes on.
         """
         await self._transactions().add_offsets(as_offsets(offsets), group_metadata, timeout)
 
@@ -275,10 +283,10 @@ class Producer:
             name, len(described[0].partitions), self.link.view.led_partitions(name)
         )
 
-    async def _room(self, need: int, deadline: float, *, more: bool = False) -> None:
+    async def _room(self, need: int, deadline: float, ahead: int | None = None) -> None:
         loop = asyncio.get_running_loop()
         room: asyncio.Future[None] = loop.create_future()
-        self.accumulator.when_room(need + HEADER_BYTES, lambda: _settle(room), more=more)
+        self.accumulator.when_room(need + HEADER_BYTES, lambda: _settle(room), ahead=ahead)
         try:
             async with asyncio.timeout(deadline - surroundings.monotonic()):
                 await room
@@ -291,6 +299,8 @@ class Producer:
             self.session.core.check_open(what)
 
     def _check_open(self) -> None:
+        if self._why_lost is not None:
+            raise Closed(self._why_lost)
         if self._is_closed:
             raise Closed("this producer is closed")
         if self.loop is None:
@@ -299,6 +309,13 @@ class Producer:
     def _bind(self) -> None:
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
+            self.accumulator.network_thread.ident = threading.get_ident()
+
+    def _inherited(self, why: str) -> None:
+        """This is another process now: take no more calls, and send nothing."""
+        self._why_lost = why
+        self.sender.inherited()
+        self.accumulator.inherited(Closed(why), threading.Lock())
 
     def _rouse(self) -> None:
         """Have the loop look for something to send; from whichever thread a record came."""

@@ -18,7 +18,7 @@ SPARE_FROM_BYTES: Final = 64 * 1024
 
 SPARES_BYTES: Final = 2 * KEPT_BYTES
 """How much memory is kept for large answers. One is on its way, one or two wait, one is being read and one is
-with the application: with the 8 MiB that a reader of columns asks for that is about so much."""
+with the application: with answers of 8 MiB, the most that our own readers ask for, that is about so much."""
 
 HUGE_PAGE_BYTES: Final = 2 * 1024 * 1024
 """From here on memory is asked for in pages of this size, where the system has them: one of 4 KiB costs

@@ -25,6 +25,9 @@ ERROR, MESSAGE, TRIES, AT, GROUP = (
 
 MAX_MESSAGE_LENGTH = 4096
 
+LAST_FAILED = "interrupted, and what was handled before could not be settled: %s"
+"""What is logged of a step after an interrupt, which is raised instead of its error."""
+
 GROUP_WENT_ON = frozenset(
     {
         ErrorCode.REBALANCE_IN_PROGRESS,

@@ -2,8 +2,12 @@
 
 EverlogError
 ├── Refused         the broker answered with an error code; its `.code` (model.errors)
-│   └── ItemsRefused   so it did for some of the things asked for, which it names (core.admin.outcomes)
+│   ├── ItemsRefused   so it did for some of the things asked for, which it names (core.admin.outcomes)
+│   └── Unsendable      no record can be made of what a producer was given, or it has no such place
+│       └── UnsendableType   as it is of another type than bytes, times and so on
 ├── ProtocolError   what came is not Kafka's protocol (model.errors)
+├── CorruptDataError  bytes are not what was written (model.errors)
+│   └── DamagedBatch      a batch that a consumer read; `seek` leaves it out (core.consumer.errors)
 ├── ConfigError     a setting is unknown, wrong, or contradicts another (model.errors)
 ├── Unreachable     no connection, or it broke: another broker or another try may do
 ├── TimedOut        no answer in time; whether the request was carried out is not known
@@ -21,8 +25,9 @@ EverlogError
 │   ├── OffsetOutOfRange     the log does not have the offset, and no rule says where to go on
 │   └── LogTruncated         what was read is not in the log any more
 ├── DeserializationError  a deserializer failed with a record (core.consumer.errors)
-├── Misused               a call that does not fit what a consumer is doing (core.consumer.errors)
-└── Woken                 `wakeup` was called while a poll waited (core.consumer.errors)
+├── Misused               a call that does not fit what a client is doing, or the thread it comes from
+├── Woken                 `wakeup` was called while a poll waited (core.consumer.errors)
+└── BrokerFailed          a broker of `everlog.Cluster` did not start, or cannot do this (embedded.brokers)
 """
 
 from everlog.model.errors import ErrorCode, EverlogError, Refused
@@ -46,8 +51,20 @@ class Unsupported(EverlogError):
     peer_at_fault = True
 
 
+class Unsendable(Refused, ValueError):
+    """A record, or a row or column of a table, that cannot be sent as it is; also a ValueError."""
+
+
+class UnsendableType(Unsendable, TypeError):
+    """A field or a column is of a type that records do not have; also a TypeError."""
+
+
 class Closed(EverlogError):
-    """A client was used after it was closed, or was closed meanwhile."""
+    """A client was used after it was closed, or was closed meanwhile, or is another process's."""
+
+
+class Misused(EverlogError):
+    """A call that does not fit what a client is doing, or that may not come from the thread it came from."""
 
 
 class AuthenticationFailed(EverlogError):
@@ -94,6 +111,12 @@ def error_code(number: int) -> ErrorCode:
         return ErrorCode(number)
     except ValueError:
         return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def unsendable(error: Exception, what: str, code: ErrorCode = ErrorCode.INVALID_RECORD) -> Unsendable:
+    """The exception for what `records` would not encode: its own know nothing of topics, and of no tree."""
+    kind = UnsendableType if isinstance(error, TypeError) else Unsendable
+    return kind(code, f"{what}: {error}")
 
 
 def refusal(number: int, message: str | None, what: str) -> Refused:

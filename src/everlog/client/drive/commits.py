@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from everlog.client.core.consumer.positions import UNKNOWN, Positions
 from everlog.client.core.consumer.settings import ConsumerSettings
-from everlog.client.core.errors import TimedOut
+from everlog.client.core.errors import Closed, TimedOut
 from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.client.drive.group import GroupSession
 from everlog.model.errors import EverlogError
@@ -124,6 +124,9 @@ class Commits:
             await self.commit(offsets)
         except EverlogError as error:
             failure = error
+        except asyncio.CancelledError:
+            on_done(offsets, Closed("the consumer was closed before the commit was answered"))
+            raise
         on_done(offsets, failure)
 
     def _committed_automatically(self, offsets: Offsets, error: EverlogError | None) -> None:

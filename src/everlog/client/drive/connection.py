@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from everlog.client.core.answer_frames import MAX_ANSWER_BYTES, AnswerFrames
 from everlog.client.core.errors import TimedOut, TlsFailed, Unreachable
 from everlog.client.core.versions import BrokerVersions
+from everlog.client.drive.direct_writes import DIRECT_BYTES, DirectWrites
 from everlog.client.drive.tls import tls_problem
 from everlog.edge.same_machine import send_unpaced
 from everlog.model.errors import EverlogError, ProtocolError
@@ -79,6 +80,8 @@ class Connection(asyncio.BufferedProtocol):
         self._patience = patience
         self._transport: asyncio.Transport | None = None
         self._is_encrypted = False
+        self._direct: DirectWrites | None = None
+        """For large requests, where the socket takes bytes as they are."""
         self._correlation_id = 0
         self._expected: deque[_Expected] = deque()
         self._held_back: list[tuple[_Expected | None, list[Records]]] | None = None
@@ -197,25 +200,29 @@ class Connection(asyncio.BufferedProtocol):
             if self._transport is not None:
                 self._put(expected, pieces)
 
-    async def finish(self, timeout: float) -> None:
+    async def finish(self, timeout: float, reason: EverlogError | None = None) -> None:
         """Close the connection, but let what was sent leave first, for `timeout` seconds at most.
 
-        What is not answered fails at once, as with `close`; requests that have no answers get through.
+        What is not answered fails at once with `reason`, as with `close`; requests that have no answers get
+        through.
         """
         transport = self._transport
         if transport is None:
             return
         if not self._is_encrypted and not transport.get_write_buffer_size():
-            self.close()
+            self.close(reason)
             return
         transport.close()
         self._transport = None
-        self.close()
+        self.close(reason)
         try:
             async with asyncio.timeout(timeout):
                 await self._ended.wait()
         except TimeoutError:
             transport.abort()
+        except asyncio.CancelledError:
+            transport.abort()
+            raise
 
     def close(self, reason: EverlogError | None = None) -> None:
         """Close the connection; what was not answered fails with `reason`. Closing twice is harmless."""
@@ -224,6 +231,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
+        if self._direct is not None:
+            self._direct.close()
+            self._direct = None
         self._writable.set()
         held, self._held_back = self._held_back or [], None
         due = [*self._expected, *(expected for expected, _ in held if expected is not None)]
@@ -254,6 +264,13 @@ class Connection(asyncio.BufferedProtocol):
             return
         if expected is not None:
             self._expected.append(expected)
+        if (
+            self._direct is not None
+            and sum(map(len, pieces)) >= DIRECT_BYTES
+            and not self._transport.get_write_buffer_size()
+            and not (pieces := self._direct.write(pieces))
+        ):
+            return
         if len(pieces) == 1:
             self._transport.write(pieces[0])
         else:
@@ -281,6 +298,8 @@ class Connection(asyncio.BufferedProtocol):
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             send_unpaced(made)
+        if not self._is_encrypted:
+            self._direct = DirectWrites.beside(made)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End; whatever was under way has failed."""

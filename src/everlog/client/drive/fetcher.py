@@ -138,8 +138,8 @@ class Fetcher:
             self.kick()
         return taken
 
-    async def close(self) -> None:
-        """Stop; tell brokers to forget the sessions, if they are there."""
+    async def close(self, *, in_a_hurry: bool = False) -> None:
+        """Stop; tell brokers to forget the sessions, if they are there and there is time."""
         self._is_closed = True
         for timer in (self._timer, *self._doubts.values()):
             if timer is not None:
@@ -149,6 +149,8 @@ class Fetcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if in_a_hurry:
+            return
         try:
             async with asyncio.timeout(GOODBYE_S):
                 await asyncio.gather(*(self._say_goodbye(*each) for each in self._fetching.closing().items()))

@@ -50,6 +50,9 @@ FIRST_PATTERN_VERSION = 1
 LEAVE_PATIENCE_S = 5.0
 """How long a member tries to say that it goes. If it cannot, its session runs out."""
 
+HURRIED_LEAVE_S = 0.2
+"""The same where the time that it had for its end is over."""
+
 
 class GroupHooks(Protocol):
     """What the consumer does when its partitions change; called within `poll`, `leave` and `close`."""
@@ -179,12 +182,17 @@ class GroupSession:
         """
         self._is_subscribed = False
         self._member.leave()
+        patience = min(LEAVE_PATIENCE_S, self._link.timeout)
         try:
             await self._tell_all()
+        except asyncio.CancelledError:
+            # The caller's time is over: a broker that is there answers within this, no other is waited for.
+            patience = min(HURRIED_LEAVE_S, patience)
+            raise
         finally:
             await self._stop()
             with suppress(EverlogError, TimeoutError):
-                async with asyncio.timeout(min(LEAVE_PATIENCE_S, self._link.timeout)):
+                async with asyncio.timeout(patience):
                     await self._take_leave()
             if self._failure is not None and not self._is_closed:
                 self._failure = None
@@ -196,6 +204,11 @@ class GroupSession:
                 await self.leave()
             finally:
                 self._is_closed = True
+
+    async def end(self) -> None:
+        """Be of no use any more, without leaving."""
+        self._is_closed = True
+        await self._stop()
 
     # What the background task does.
 

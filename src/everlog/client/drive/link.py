@@ -15,6 +15,7 @@ from everlog.client.core.errors import AuthenticationFailed, Closed, TimedOut, U
 from everlog.client.core.metadata import Broker, ClusterView, Topic, metadata_request, topic_problem
 from everlog.client.core.retry import Backoff
 from everlog.client.core.settings import ConnectionSettings
+from everlog.client.drive import forks
 from everlog.client.drive.connection import SILENT_S, Connection
 from everlog.client.drive.opening import Opening
 from everlog.client.drive.pool import Lane, Peer, Pool
@@ -53,7 +54,9 @@ class ClusterLink:
         self._viewed_at: float | None = None
         self._is_stale = False
         self._care: asyncio.TimerHandle | None = None
-        self._is_closed = False
+        self._why_closed: str | None = None
+        self._is_inherited = False
+        self._on_inherited: list[Callable[[str], None]] = []
 
     @property
     def timeout(self) -> float:
@@ -74,8 +77,12 @@ class ClusterLink:
         known = self.view.brokers.get(node_id)
         return None if known is None else self._pool.ready(Peer(known.host, known.port, lane))
 
-    async def any_broker(self) -> Connection:
-        """An open connection to whichever broker answers."""
+    async def any_broker(self, timeout: float | None = None) -> Connection:
+        """An open connection to whichever broker answers; all addresses are tried if there is no time-out."""
+        if timeout is not None:
+            return await self._within(
+                timeout, self.any_broker(), f"any broker of {self.settings.bootstrap_servers}"
+            )
         self._begin()
         ready = self._pool.least_busy()
         if ready is not None:
@@ -90,7 +97,7 @@ class ClusterLink:
         limit = self.timeout if timeout is None else timeout
         connection = self._pool.least_busy()
         if connection is None:
-            connection = await self._within(limit, self.any_broker(), "any broker")
+            connection = await self.any_broker(limit)
         return await connection.call(request, answer_type, limit)
 
     async def ask(self, request: Message, answer_type: type[Answer], timeout: float | None = None) -> Answer:
@@ -204,7 +211,7 @@ class ClusterLink:
 
         Many calls make one request, and requests keep `retry_backoff_ms` apart.
         """
-        if self._is_closed:
+        if self._why_closed is not None:
             return
         self._is_stale = True
         if self._refreshing is None or self._refreshing.done():
@@ -213,8 +220,6 @@ class ClusterLink:
 
     async def fresh(self) -> ClusterView:
         """Ask again for the topics that are followed, and return the new view; tries until the time-out."""
-        if self._is_closed:
-            raise Closed("this client is closed")
         self._begin()
         self.mark_stale()
         assert self._refreshing is not None
@@ -258,29 +263,52 @@ class ClusterLink:
         return Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
 
     async def pause(self, backoff: Backoff, deadline: float) -> bool:
-        """Wait before another try; False, at once, if the deadline (of the loop's clock) would pass."""
+        """Wait before another try; False, at once, if the deadline (of the loop's clock) would pass.
+
+        Closed if the client was closed: there is no other try.
+        """
         wait = backoff.next_wait_ms(surroundings.chance.random()) / 1000
-        if self._is_closed or asyncio.get_running_loop().time() + wait >= deadline:
+        if self._why_closed is None and asyncio.get_running_loop().time() + wait >= deadline:
             return False
-        await asyncio.sleep(wait)
-        return not self._is_closed
+        if self._why_closed is None:
+            await asyncio.sleep(wait)
+        if self._why_closed is not None:
+            raise Closed(self._why_closed)
+        return True
 
     async def close(self) -> None:
         """Close all connections; what is under way fails. Closing twice is harmless."""
-        self._is_closed = True
+        if self._is_inherited:
+            return
+        self._why_closed = "this client is closed"
         if self._care is not None:
             self._care.cancel()
         held = (self._finding, self._refreshing)
         tasks: list[asyncio.Task[Any]] = [task for task in held if task is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._pool.close()
+        try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            await self._pool.close()
+
+    def when_inherited(self, tell: Callable[[str], None]) -> None:
+        """Call this with the reason in a process that is forked once connections were made."""
+        self._on_inherited.append(tell)
+
+    def inherited(self, why: str) -> None:
+        """This is another process now: take no more calls, and leave the connections alone."""
+        self._is_inherited = True
+        self._why_closed = why
+        self._pool.inherited(why)
+        for tell in self._on_inherited:
+            tell(why)
 
     def _begin(self) -> None:
-        if self._is_closed:
-            raise Closed("this client is closed")
+        if self._why_closed is not None:
+            raise Closed(self._why_closed)
         if self._care is None:
+            forks.watch(self, ClusterLink.inherited)
             self._take_care()
 
     def _take_care(self) -> None:
@@ -371,7 +399,7 @@ class ClusterLink:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if self._is_closed and task.cancelled():
+            if self._why_closed is not None and task.cancelled():
                 raise Closed("this client was closed meanwhile") from None
             raise
 

@@ -57,7 +57,8 @@ class Pool:
         self._on_lost = on_lost
         self._held: dict[Peer, asyncio.Task[Connection]] = {}
         self._paces: dict[tuple[str, int], _Pace] = {}
-        self._is_closed = False
+        self._why_closed: str | None = None
+        self._of_another_process: object = None
         self.last_failure: EverlogError | None = None
         """Why the last attempt failed, if it did: whoever waits in vain is told."""
 
@@ -83,8 +84,8 @@ class Pool:
 
     async def get(self, peer: Peer) -> Connection:
         """The connection to a peer, made if there is none; raises what the attempt raised."""
-        if self._is_closed:
-            raise Closed("this client is closed")
+        if self._why_closed is not None:
+            raise Closed(self._why_closed)
         held = self._held.get(peer)
         if held is not None and (connection := _connection_of(held)) is not None:
             return connection
@@ -94,7 +95,7 @@ class Pool:
         try:
             return await asyncio.shield(held)
         except asyncio.CancelledError:
-            if self._is_closed and held.cancelled():
+            if self._why_closed is not None and held.cancelled():
                 raise Closed("this client was closed meanwhile") from None
             raise
 
@@ -128,13 +129,28 @@ class Pool:
 
     async def close(self) -> None:
         """Close all connections and end the attempts that are under way."""
-        self._is_closed = True
+        self._why_closed = "this client is closed"
+        reason = Closed("this client was closed meanwhile")
         held = list(self._held.values())
         self._held.clear()
         for task in held:
             task.cancel()
-        made = await asyncio.gather(*held, return_exceptions=True)
-        await asyncio.gather(*(each.finish(FINISH_S) for each in made if isinstance(each, Connection)))
+        try:
+            made = await asyncio.gather(*held, return_exceptions=True)
+            await asyncio.gather(
+                *(each.finish(FINISH_S, reason) for each in made if isinstance(each, Connection))
+            )
+        finally:
+            # Whoever is cancelled here does not come back for what is still open.
+            for connection in map(_connection_of, held):
+                if connection is not None:
+                    connection.close(reason)
+
+    def inherited(self, why: str) -> None:
+        """Have no connections any more, without closing one: they are another process's, too."""
+        self._why_closed = why
+        if self._held:
+            self._of_another_process, self._held = self._held, {}
 
     async def _open(self, peer: Peer) -> Connection:
         loop = asyncio.get_running_loop()
@@ -160,7 +176,7 @@ class Pool:
         else:
             # It opens and then serves nothing: an attempt that failed, only later.
             _slow_down(pace, now)
-        if not self._is_closed:
+        if self._why_closed is None:
             self._on_lost(connection)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from everlog.client.core import surroundings
 from everlog.client.core.consumer.chunks import Chunk
-from everlog.client.core.consumer.errors import Misused, Woken
+from everlog.client.core.consumer.errors import Woken
 from everlog.client.core.consumer.positions import UNKNOWN, Positions
 from everlog.client.core.consumer.row_feed import RowFeed
 from everlog.client.core.consumer.settings import ConsumerSettings
-from everlog.client.core.errors import Closed, TimedOut
+from everlog.client.core.errors import Closed, Misused, TimedOut
 from everlog.client.core.group.types import OffsetAndMetadata, RebalanceListener
 from everlog.client.drive.commits import Commits
 from everlog.client.drive.fetcher import Fetcher
@@ -72,7 +72,13 @@ class Reading:
         """The task in which a listener is being called, if one is."""
         self._waiters: list[asyncio.Future[None]] = []
         self._tended_at = float("-inf")
-        self.is_closed = False
+        self._why_closed: str | None = None
+        self.link.when_inherited(self._inherited)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more calls."""
+        return self._why_closed is not None
 
     # Which partitions are read.
 
@@ -105,14 +111,17 @@ class Reading:
         self._is_assigned_by_hand = False
 
     async def assign(self, places: Sequence[TopicPartition]) -> None:
-        """Read these partitions, and no others, without a group to share them with."""
+        """Read these partitions, and no others, without a group to share them with; none: unsubscribe."""
+        if not places:
+            await self.unsubscribe()
+            return
         if self.is_subscribed:
             raise Misused("topics are subscribed to: unsubscribe before assign")
         gone = [place for place in self.positions.places if place not in places]
         if gone:
             await self.commits.commit_last(gone)
             self._drop(gone)
-        self._is_assigned_by_hand = bool(places)
+        self._is_assigned_by_hand = True
         self.positions.add(places)
         self.fetcher.kick()
 
@@ -175,9 +184,20 @@ class Reading:
         self._news.set()
 
     def mark_closed(self) -> None:
-        """Take no more calls, and end the wait of a poll."""
-        self.is_closed = True
-        self._news.set()
+        """Take no more calls, and end the wait of a poll, and of whoever asks for a position."""
+        if self._why_closed is None:
+            self._why_closed = "this consumer is closed"
+        self._heard()
+
+    def _inherited(self, why: str) -> None:
+        """This is another process now: take no more calls, and hand out no more of what was fetched."""
+        self._why_closed = why
+        self.feed.interrupt()
+
+    def check_open(self) -> None:
+        """Closed if no more calls are taken."""
+        if self._why_closed is not None:
+            raise Closed(self._why_closed)
 
     async def _wait(self, deadline: float) -> bool:
         """Wait for news and look after them; False at the deadline."""
@@ -202,8 +222,7 @@ class Reading:
             raise Misused("a rebalance listener may not poll")
         # Cleared before the work: what happens meanwhile asks for another round.
         self._news.clear()
-        if self.is_closed:
-            raise Closed("this consumer is closed")
+        self.check_open()
         if self._is_woken:
             self._is_woken = False
             raise Woken("wakeup was called")
@@ -237,6 +256,7 @@ class Reading:
                 while state.position == UNKNOWN:
                     if state.problem is not None:
                         raise state.problem
+                    self.check_open()
                     waiter = asyncio.get_running_loop().create_future()
                     self._waiters.append(waiter)
                     await waiter
@@ -317,6 +337,7 @@ class Reading:
     async def close(self) -> None:
         """Commit what is automatic, leave the group, stop."""
         self.mark_closed()
+        in_a_hurry = False
         try:
             await self._finish_commits()
             if self._session is None or not self.is_subscribed:
@@ -325,10 +346,23 @@ class Reading:
                 await self._session.close()
         except EverlogError as error:
             _log.warning("while closing: %s", error)
+        except asyncio.CancelledError:
+            in_a_hurry = True
+            raise
         finally:
-            await self.commits.close()
-            await self.fetcher.close()
-            await self.link.close()
+            await self.end(in_a_hurry=in_a_hurry)
+
+    async def end(self, *, in_a_hurry: bool = True) -> None:
+        """Stop at once; whoever waits for an answer gets Closed. The group finds out by itself.
+
+        So do brokers of fetch sessions, unless there is time to tell them.
+        """
+        self.mark_closed()
+        await self.commits.close()
+        if self._session is not None:
+            await self._session.end()
+        await self.fetcher.close(in_a_hurry=in_a_hurry)
+        await self.link.close()
 
     async def _finish_commits(self) -> None:
         try:

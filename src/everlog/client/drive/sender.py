@@ -121,6 +121,10 @@ class Sender:
         for batch in self._accumulator.unfinished():
             batch.doom = error
 
+    def inherited(self) -> None:
+        """Send nothing any more: this is another process now."""
+        self._is_closed = True
+
     async def close(self) -> None:
         """End what runs; what is not delivered fails."""
         self._is_closed = True
@@ -137,6 +141,7 @@ class Sender:
                 self._settlement.finish(
                     batch, Closed("the producer was closed before the record was known to be delivered")
                 )
+            self._settlement.tell_lost()
 
     def metrics(self) -> ProducerMetrics:
         """What was counted so far."""

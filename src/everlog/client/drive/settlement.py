@@ -46,6 +46,8 @@ class Settlement:
         self.session: Admission | None = None
         self.stale: set[str] = set()
         """Topics whose leaders are in doubt."""
+        self._first_error: EverlogError | None = None
+        """Why the first record that failed did."""
         self._link = link
         self._settings = settings
         self._accumulator = accumulator
@@ -122,10 +124,23 @@ class Settlement:
     def finish(self, batch: PendingBatch, error: EverlogError) -> None:
         """Report that a batch is not delivered."""
         self._counts.records_failed += batch.count
+        self._first_error = self._first_error or error
         self._accumulator.finished(batch)
         batch.fail(error)
         if self.session is not None and error is not batch.doom:
             self.session.batch_failed(error)
+
+    def tell_lost(self) -> None:
+        """Log how many records were not delivered, and why: nobody may have asked after them.
+
+        Of those in transactions the commit has told, or an abort was asked for.
+        """
+        if self._first_error is not None and self.session is None:
+            _log.warning(
+                "closed; records that were not delivered: %d; the first error: %s",
+                self._counts.records_failed,
+                self._first_error,
+            )
 
     def expire(self, now: float) -> float:
         """Fail the batches whose time is up; return when the next one's is."""

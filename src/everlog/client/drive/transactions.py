@@ -113,28 +113,24 @@ class TransactionSession:
         group: GroupMetadata,
         timeout: float | None = None,
     ) -> None:
-        """Make the progress of a consumer a part of the transaction."""
+        """Make the progress of a consumer a part of the transaction.
+
+        After TimedOut or a cancellation only the same again, or an abort, is taken.
+        """
         deadline = self._deadline(timeout)
-        async with self._alone(deadline):
-            core, name = self.core, group.group_id
-            core.check_open("send_offsets_to_transaction")
-            if not offsets:
-                return
-            await self._converse(
-                Asked.ADD_OFFSETS,
-                lambda: core.group_request(name),
-                AddOffsetsToTxnResponse,
-                lambda answer: core.group_added(name, answer),
-                deadline,
-            )
-            await self._converse(
-                Asked.COMMIT_OFFSETS,
-                lambda: core.offsets_request(offsets, group),
-                TxnOffsetCommitResponse,
-                core.offsets_taken,
-                deadline,
-                key=name,
-            )
+        core, name = self.core, group.group_id
+        try:
+            async with self._alone(deadline):
+                if not offsets:
+                    core.check_open("send_offsets_to_transaction")
+                    return
+                core.start_offsets(name, offsets)
+                await self._send_offsets(offsets, group, deadline)
+                core.offsets_added(name, offsets)
+        except (TimedOut, asyncio.CancelledError):
+            if offsets:
+                core.offsets_left(name, offsets)
+            raise
 
     async def commit(self, timeout: float | None = None) -> None:
         """Deliver all records, then commit. After TimedOut it may be called again; nothing else helps then.
@@ -143,14 +139,14 @@ class TransactionSession:
         """
         deadline = self._deadline(timeout)
         async with self._alone(deadline):
-            await self._deliver_all(deadline)
+            await self._deliver_all(deadline, "commit_transaction")
             await self._end(deadline)
 
     async def prepare(self, timeout: float | None = None) -> PreparedTransaction | None:
         """Deliver all records and leave the end to others; None if nothing was sent. Else as `commit`."""
         deadline = self._deadline(timeout)
         async with self._alone(deadline):
-            await self._deliver_all(deadline)
+            await self._deliver_all(deadline, "prepare_transaction")
             return self.core.prepared()
 
     async def abort(self, timeout: float | None = None) -> None:
@@ -235,15 +231,35 @@ class TransactionSession:
         await self._outbox.flush(self._left(deadline))
         await self._end(deadline)
 
-    async def _deliver_all(self, deadline: float) -> None:
-        self.core.start_commit()
+    async def _send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, deadline: float
+    ) -> None:
+        core, name = self.core, group.group_id
+        await self._converse(
+            Asked.ADD_OFFSETS,
+            lambda: core.group_request(name),
+            AddOffsetsToTxnResponse,
+            lambda answer: core.group_added(name, answer),
+            deadline,
+        )
+        await self._converse(
+            Asked.COMMIT_OFFSETS,
+            lambda: core.offsets_request(offsets, group),
+            TxnOffsetCommitResponse,
+            core.offsets_taken,
+            deadline,
+            key=name,
+        )
+
+    async def _deliver_all(self, deadline: float, wish: str) -> None:
+        self.core.start_commit(wish)
         try:
             await self._outbox.flush(self._left(deadline))
+            # What failed to be delivered meanwhile shows now, and so do offsets that were not added.
+            self.core.start_commit(wish)
         except BaseException:
             self.core.put_off_commit()
             raise
-        # What failed to be delivered meanwhile shows now.
-        self.core.start_commit()
 
     async def _end(self, deadline: float) -> None:
         core, before = self.core, self.core.identity

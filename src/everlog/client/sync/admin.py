@@ -5,6 +5,7 @@ from typing import Self, Unpack
 
 from everlog.client.aio.admin import Admin as AsyncAdmin
 from everlog.client.core.admin.settings import AdminOptions
+from everlog.client.drive import forks
 from everlog.client.sync.admin_cluster import ClusterCalls
 from everlog.client.sync.admin_configs import ConfigCalls
 from everlog.client.sync.admin_group_offsets import GroupOffsetCalls
@@ -40,15 +41,21 @@ class Admin(
         admin = AsyncAdmin(bootstrap_servers, **options)
         super().__init__(admin, Portal("everlog-admin"))
         self._is_closed = False
+        forks.watch(self, Admin._inherited)
 
     def close(self) -> None:
         """Close all connections and end the thread. Closing twice is harmless."""
-        if not self._is_closed:
+        if not self._is_closed and not self._portal.is_lost:
+            self._portal.check()
             self._is_closed = True
             try:
                 self._run(self._admin.close())
             finally:
                 self._portal.close()
+
+    def _inherited(self, why: str) -> None:
+        """This is another process now: take no more calls."""
+        self._portal.inherited(why, self)
 
     def __enter__(self) -> Self:
         return self

@@ -7,26 +7,29 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from everlog.client.aio.consumer import CHUNKS_BYTES, ITERATE_S, CommitCallback
+from everlog.client.aio.consumer import CHUNKS_BYTES, CLOSE_S, ITERATE_S, CommitCallback
 from everlog.client.aio.consumer import Consumer as AioConsumer
 from everlog.client.core.columns.columns import ArrowBatch, chunks_to_arrow, load_arrow
 from everlog.client.core.columns.feed import MAX_BYTES as COLUMN_BYTES
 from everlog.client.core.columns.feed import ColumnRead, read_columns
 from everlog.client.core.consumer.arguments import OffsetLike, Place
 from everlog.client.core.consumer.chunks import Chunk
-from everlog.client.core.consumer.errors import Misused
 from everlog.client.core.consumer.list_offsets import TimedOffset
 from everlog.client.core.consumer.metrics import ConsumerMetrics
 from everlog.client.core.consumer.settings import ConsumerOptions, ConsumerSettings
-from everlog.client.core.errors import Closed
+from everlog.client.core.errors import Closed, Misused
 from everlog.client.core.group.types import GroupMetadata, OffsetAndMetadata, RebalanceListener
 from everlog.client.core.metadata import Partition
+from everlog.client.drive import forks
 from everlog.client.sync.portal import Portal, call_back
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.records.rows import ConsumerRecord
 
 Result = TypeVar("Result")
+
+LAST_CALL_S = 5.0
+"""How long closing waits for a call on another thread before it ends it."""
 
 
 class _ListenerThere:
@@ -94,6 +97,7 @@ class Consumer:
         self._calls_due: deque[Callable[[], object]] = deque()
         """Callbacks of commits that are done, to be called on the thread of the application."""
         self._is_closing = False
+        forks.watch(self, Consumer._inherited)
 
     @property
     def settings(self) -> ConsumerSettings:
@@ -139,8 +143,9 @@ class Consumer:
     def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[ConsumerRecord]:
         """The next records, `max_poll_records` at most; empty if none came within `timeout` seconds.
 
-        Rebalances and automatic commits happen within it. Raises DeserializationError, OffsetsNeeded and
-        what else keeps a partition from being read, after all records before it were returned.
+        Rebalances and automatic commits happen within it. Raises DeserializationError, DamagedBatch,
+        OffsetsNeeded and what else keeps a partition from being read, after all records before it were
+        returned.
         """
         limit = self._settings.max_poll_records if max_records is None else max(1, max_records)
         reading = self._reading
@@ -220,6 +225,8 @@ class Consumer:
             try:
                 records = self.poll(1.0, 1)
             except Closed:
+                if self._portal.is_lost:
+                    raise
                 raise StopIteration from None
             if records:
                 return records[0]
@@ -326,9 +333,9 @@ class Consumer:
         """The partitions of a topic, with leader and replicas, as they are now."""
         return self._run(self._inner.partitions_for(topic, timeout))
 
-    def topics(self) -> list[str]:
+    def topics(self, timeout: float | None = None) -> list[str]:
         """The names of all topics, without internal ones if `exclude_internal_topics`."""
-        return self._run(self._inner.topics())
+        return self._run(self._inner.topics(timeout))
 
     def metrics(self) -> ConsumerMetrics:
         """What the consumer has counted since it was made, and how things stand."""
@@ -339,23 +346,27 @@ class Consumer:
     def close(self, timeout: float | None = None) -> None:
         """Commit, if that is automatic, and leave the group, for `timeout` seconds at most; then end.
 
-        A poll that waits on another thread raises Closed. Closing twice is harmless.
+        A poll that waits on another thread raises Closed at once, and any other call there when it has had
+        half of the time, or a few seconds. Closing twice is harmless.
         """
-        if self._is_closing:
+        if self._is_closing or self._portal.is_lost:
             return
         if self._listener is not None and self._listener.thread == threading.get_ident():
             raise Misused("a rebalance listener may not close")
+        self._portal.check()
         self._is_closing = True
-        began = time.monotonic()
+        limit = CLOSE_S if timeout is None else max(0.0, timeout)
+        deadline = time.monotonic() + limit
         self._portal.tell(self._reading.mark_closed)
         self._feed.interrupt()
-        with self._one_call:
-            try:
-                left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
-                self._portal.run(self._inner.close(left))
-                self._call_due()
-            finally:
-                self._portal.close()
+        is_alone = self._one_call.acquire(timeout=min(LAST_CALL_S, limit / 2))
+        try:
+            self._portal.run(self._inner.close(max(0.0, deadline - time.monotonic())))
+            self._call_due()
+        finally:
+            self._portal.close()
+            if is_alone:
+                self._one_call.release()
 
     def __enter__(self) -> Self:
         return self
@@ -368,6 +379,12 @@ class Consumer:
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         with self._one_call:
             return self._portal.run(work)
+
+    def _inherited(self, why: str) -> None:
+        """This is another process now: take no more calls. Who held the lock may not be here."""
+        self._one_call = threading.RLock()
+        self._portal.inherited(why, self)
+        self._reading.link.inherited(why)
 
     def _call_due(self) -> None:
         while self._calls_due:

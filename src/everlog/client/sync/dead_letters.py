@@ -1,5 +1,6 @@
 """Runs a handler on each record; what it cannot handle goes to a dead-letter topic (blocking; C8)."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -7,6 +8,7 @@ from contextlib import suppress
 from typing import Unpack, assert_never
 
 from everlog.client.core.dead_letters import (
+    LAST_FAILED,
     Abort,
     Answer,
     Begin,
@@ -31,9 +33,13 @@ from everlog.client.sync.producer import Producer
 from everlog.model.errors import EverlogError, Refused
 from everlog.records.rows import ConsumerRecord
 
+_log = logging.getLogger("everlog.dead_letters")
+
 Handler = Callable[[ConsumerRecord], object]
 
 POLL_S = 0.5
+LAST_COMMIT_S = 5.0
+"""How long each step of committing what was handled before Ctrl-C may take."""
 
 
 class DeadLetters:
@@ -67,24 +73,26 @@ class DeadLetters:
 
     def run(self, handler: Handler, *, idle_timeout: float | None = None) -> Handled:
         """Poll and handle records until `stop`, or until none came for `idle_timeout` seconds."""
-        self._stopping.clear()
         total = Handled()
         idle_since = time.monotonic()
-        while not self._stopping.is_set():
-            records = self._consumer.poll(POLL_S)
-            if records:
-                try:
-                    total += self.process(records, handler)
-                except TransactionFailed as error:
-                    if not group_went_on(error):
-                        raise
-                idle_since = time.monotonic()
-            elif idle_timeout is not None and time.monotonic() - idle_since >= idle_timeout:
-                break
+        try:
+            while not self._stopping.is_set():
+                records = self._consumer.poll(POLL_S)
+                if records:
+                    total += self._process_unless_moved(records, handler)
+                    idle_since = time.monotonic()
+                elif idle_timeout is not None and time.monotonic() - idle_since >= idle_timeout:
+                    break
+        finally:
+            # Not at the beginning: who stops it before it runs has stopped it, too.
+            self._stopping.clear()
         return total
 
     def stop(self) -> None:
-        """Have `run` end after the record that is being handled; any thread may call it, and the handler."""
+        """Have `run` end after the record that is being handled, or at once if it has not begun.
+
+        Any thread may call it, and the handler.
+        """
         self._stopping.set()
 
     def process(self, records: Sequence[ConsumerRecord], handler: Handler) -> Handled:
@@ -104,12 +112,12 @@ class DeadLetters:
                     step = steps.send(answer)
                 except StopIteration:
                     break
-                answer = self._carry_out(step, handler)
+                answer = self._carry_out_unless_interrupted(step, handler)
         finally:
             if self._in_transaction:
                 self._in_transaction = False
                 with suppress(EverlogError):
-                    self._producer.abort_transaction()
+                    self._producer.abort_transaction(self._patience)
             assigned = self._consumer.assignment()
             for place, offset in handling.unsettled.items():
                 if place in assigned:
@@ -117,6 +125,30 @@ class DeadLetters:
         if self._interrupt is not None:
             raise self._interrupt
         return handling.outcome
+
+    def _process_unless_moved(self, records: Sequence[ConsumerRecord], handler: Handler) -> Handled:
+        try:
+            return self.process(records, handler)
+        except TransactionFailed as error:
+            # Others have the partitions now and handle the records once more.
+            if not group_went_on(error):
+                raise
+            return Handled()
+
+    @property
+    def _patience(self) -> float | None:
+        """Who was interrupted is not to wait for a broker that is gone."""
+        return None if self._interrupt is None else LAST_COMMIT_S
+
+    def _carry_out_unless_interrupted(self, step: Step, handler: Handler) -> Answer:
+        """Carry out a step; one that fails after an interrupt is not to hide it."""
+        try:
+            return self._carry_out(step, handler)
+        except EverlogError as error:
+            if self._interrupt is None:
+                raise
+            _log.warning(LAST_FAILED, error)
+            raise self._interrupt from None
 
     def _carry_out(self, step: Step, handler: Handler) -> Answer:
         match step:
@@ -131,7 +163,7 @@ class DeadLetters:
                 self._in_transaction = True
             case Abort():
                 self._in_transaction = False
-                self._producer.abort_transaction()
+                self._producer.abort_transaction(self._patience)
             case Settle():
                 self._settle(step)
             case _:
@@ -159,19 +191,20 @@ class DeadLetters:
             self._settings.on_dead_letter(record, letter.error)
 
     def _settle(self, step: Settle) -> None:
+        patience = self._patience
         if self._in_transaction:
             metadata = self._consumer.group_metadata()
-            self._producer.send_offsets_to_transaction(step.offsets, metadata)
-            self._producer.commit_transaction()
+            self._producer.send_offsets_to_transaction(step.offsets, metadata, patience)
+            self._producer.commit_transaction(patience)
             self._in_transaction = False
             return
-        if self._deliveries:
-            self._producer.flush()
-            for delivery in self._deliveries:
-                delivery.result()
-            self._deliveries.clear()
+        # What the handler has sent, too.
+        self._producer.flush(patience)
+        for delivery in self._deliveries:
+            delivery.result(patience)
+        self._deliveries.clear()
         try:
-            self._consumer.commit(step.offsets)
+            self._consumer.commit(step.offsets, patience)
         except Refused as error:
             # Others have the partitions now and handle the records once more.
             if not group_went_on(error):

@@ -20,6 +20,7 @@ from everlog.client.core.producer.pending_batch import PendingBatch
 from everlog.client.core.producer.record_intake import short_way_of
 from everlog.client.core.producer.settings import ProducerOptions, ProducerSettings
 from everlog.client.core.txn.prepared import PreparedTransaction
+from everlog.client.drive import forks
 from everlog.client.sync.portal import Portal
 from everlog.records.batch import HEADER_BYTES
 
@@ -44,9 +45,8 @@ class Producer:
         self._inner = AioProducer(bootstrap_servers, **options)
         self._portal = Portal(f"everlog-producer-{self._inner.settings.client_id}")
         self._inner.loop = self._portal.loop
-        self._network_thread = self._portal.thread
+        self._inner.accumulator.network_thread.ident = self._portal.thread_ident
         self._intake = self._inner.intake
-        self._topics = self._inner.accumulator.topics
         self._session = self._inner.session
         self._is_closed = False
         if type(self).send is Producer.send:
@@ -55,6 +55,7 @@ class Producer:
             if short_way is not None:
                 self._inner.accumulator.short_way = short_way
                 self.send = short_way.send  # type: ignore[method-assign]  # it takes and returns the same
+        forks.watch(self, Producer._inherited)
 
     @property
     def settings(self) -> ProducerSettings:
@@ -79,22 +80,20 @@ class Producer:
         thread with the metadata of the record, or with None and the error.
         """
         if self._session is not None:
-            self._session.core.check_open("send")
+            self._check_session("send")
         intake = self._intake
         value, key = intake.serialize(value, key)
-        queues = self._topics.get(topic)
+        queues = intake.topic(topic)
         if queues is None:
             queues = self._open_topic(topic)
         queue = intake.route(queues, key, value, partition)
         when = time.time_ns() // 1_000_000 if timestamp is None else timestamp
-        delivery = intake.add(queues, queue, key, value, headers, when)
+        delivery = intake.add(queues, queue, key, value, headers, when, on_delivery)
         if delivery is None:
             delivery = self._wait_for_room(
                 len(key or b"") + len(value or b"") + RECORD_OVERHEAD + HEADER_BYTES,
-                lambda: intake.add(queues, queue, key, value, headers, when),
+                lambda: intake.add(queues, queue, key, value, headers, when, on_delivery),
             )
-        if on_delivery is not None:
-            delivery.notify(on_delivery)
         return delivery
 
     def send_arrow(self, topic: str, table: Any, *, columns: Mapping[str, str] | None = None) -> BulkDelivery:
@@ -105,14 +104,14 @@ class Producer:
         `timestamp` and `partition`; `columns={"value": "body"}` takes others. Serializers do not apply.
 
         Blocks for room as `send` does, between batches: a table of any size takes little memory beside
-        itself. TypeError or ValueError names a column that will not do, before anything is sent.
+        itself. Unsendable names a column that will not do, before anything is sent.
 
         >>> delivery = producer.send_arrow("orders", pyarrow.table({"value": ["pizza", "pasta"]}))
         >>> [(batch.partition, batch.base_offset, batch.record_count) for batch in delivery.result()]
         [(0, 0, 2)]
         """
         self._check_sending()
-        queues = self._topics.get(topic) or self._open_topic(topic)
+        queues = self._intake.topic(topic) or self._open_topic(topic)
         now = time.time_ns() // 1_000_000
         added: list[PendingBatch] = []
         for made in self._inner.column_intake.batches(queues, table, columns, now):
@@ -139,10 +138,12 @@ class Producer:
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, for `timeout` seconds at most, and end. Closing twice is harmless.
 
-        What is not delivered by then fails with Closed. A transaction that is open is aborted.
+        What is not delivered by then fails with Closed. A transaction that is open is aborted. Misused in a
+        delivery callback.
         """
-        if self._is_closed:
+        if self._is_closed or self._portal.is_lost:
             return
+        self._portal.check()
         self._is_closed = True
         try:
             self._portal.run(self._inner.close(timeout))
@@ -205,7 +206,9 @@ class Producer:
         """Make a consumer's progress a part of the transaction: the offsets count once it is committed.
 
         `offsets` has the offset to read next of each partition, `group_metadata` is the consumer's.
-        TransactionFailed if the group went on without the member that `group_metadata` names.
+        TransactionFailed if the group went on without the member that `group_metadata` names. After TimedOut
+        the offsets may be in the transaction or not: until the same call ends well nothing is committed, and
+        only that or `abort_transaction` goes on.
         """
         self._run(self._inner.send_offsets_to_transaction(offsets, group_metadata, timeout))
 
@@ -232,7 +235,7 @@ class Producer:
         return self._run(self._inner.open_topic(topic))
 
     def _wait_for_room(self, need: int, add: Callable[[], Delivery | None]) -> Delivery:
-        self._check_thread()
+        self._portal.check()
         settings = self._inner.settings
         deadline = time.monotonic() + settings.max_block_ms / 1000
         while (delivery := add()) is None:
@@ -245,20 +248,27 @@ class Producer:
     def _make_room(self, need: int) -> None:
         settings = self._inner.settings
         room = threading.Event()
-        self._inner.accumulator.when_room(need, room.set, more=True)
+        most_ahead = self._inner.column_intake.most_ahead(self._inner.link.view)
+        self._inner.accumulator.when_room(need, room.set, ahead=most_ahead)
         if not room.wait(settings.max_block_ms / 1000):
             raise no_room(settings.max_block_ms, settings.buffer_memory)
 
     def _check_sending(self) -> None:
-        self._check_thread()
+        self._portal.check()
         if self._is_closed:
             raise Closed("this producer is closed")
         if self._session is not None:
             self._session.core.check_open("send_arrow")
 
+    def _check_session(self, what: str) -> None:
+        assert self._session is not None
+        if self._portal.is_lost:
+            self._portal.check()
+        self._session.core.check_open(what)
+
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         try:
-            self._check_thread()
+            self._portal.check()
             if self._is_closed:
                 raise Closed("this producer is closed")
         except BaseException:
@@ -266,6 +276,7 @@ class Producer:
             raise
         return self._portal.run(work)
 
-    def _check_thread(self) -> None:
-        if threading.current_thread() is self._network_thread:
-            raise Closed("a delivery callback may not wait: it runs on the thread that it would wait for")
+    def _inherited(self, why: str) -> None:
+        """This is another process now: take no more calls."""
+        self._portal.inherited(why, self)
+        self._inner.link.inherited(why)

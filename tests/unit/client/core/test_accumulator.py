@@ -222,14 +222,29 @@ def test_who_has_more_to_come_waits_for_a_quarter_of_the_memory() -> None:
     told: list[str] = []
     batches = bench.accumulator.add_batches(bench.topic, [(0, a_built_batch(300)) for _ in range(10)])
     size = batches[0].charged_bytes
-    bench.accumulator.when_room(4_000 - 10 * size, lambda: told.append("fits"), more=True)
+    bench.accumulator.when_room(4_000 - 10 * size, lambda: told.append("fits"), ahead=4_000)
     assert told == ["fits"]
 
-    bench.accumulator.when_room(size, lambda: told.append("more"), more=True)
+    bench.accumulator.when_room(size, lambda: told.append("more"), ahead=9_999)
     for batch in batches:
         free = 4_000 - bench.accumulator.used_bytes
         assert told == (["fits"] if free < 1_000 else ["fits", "more"])
         bench.accumulator.finished(batch)
+
+
+def test_who_has_more_to_come_may_be_ahead_by_less_than_the_memory() -> None:
+    bench = Bench(buffer_memory=4_000)
+    batches = bench.accumulator.add_batches(bench.topic, [(0, a_built_batch(300))])
+    told: list[str] = []
+    bench.accumulator.when_room(100, lambda: told.append("one record"))
+    bench.accumulator.when_room(100, lambda: told.append("far ahead"), ahead=1_000)
+    assert told == ["one record", "far ahead"]
+
+    bench.accumulator.when_room(100, lambda: told.append("ahead"), ahead=200)
+    assert told == ["one record", "far ahead"]
+    for batch in batches:
+        bench.accumulator.finished(batch)
+    assert told == ["one record", "far ahead", "ahead"]
 
 
 def test_a_closed_accumulator_refuses_and_tells_those_who_wait() -> None:

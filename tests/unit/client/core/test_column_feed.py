@@ -1,25 +1,30 @@
 """Chunks to columns: how much of them, what is left, and what damage does (C1)."""
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import pytest
 
-from everlog.client.core.columns.columns import chunks_to_arrow, record_schema, unpack
+from everlog.client.core.columns.columns import Unpacked, chunks_to_arrow, record_schema, unpack
 from everlog.client.core.columns.feed import Portion, read_columns
 from everlog.client.core.consumer.chunks import Chunk
+from everlog.client.core.consumer.errors import DamagedBatch
 from everlog.client.core.consumer.positions import PartitionState, Stage
 from everlog.client.core.consumer.row_feed import RowFeed
-from everlog.model.errors import CorruptDataError
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import HEADER_BYTES, batch_at
 from everlog.records.builder import NewRecord, build_batch
 from everlog.records.columns import columns_are_compiled
 from everlog.records.compression import Codec
+from everlog.records.runs import PlainRun, plain_run
 
 pa: Any = import_module("pyarrow")
 PLACE = TopicPartition("topic", 2)
 NOON = 1_700_000_000_000
+needs_kernel = pytest.mark.skipif(
+    not columns_are_compiled(), reason="the kernel is not built, or EVERLOG_PURE_PYTHON is set"
+)
 
 
 def a_chunk(*counts: int, start: int = 0, codec: Codec = Codec.NONE, place: TopicPartition = PLACE) -> Chunk:
@@ -42,10 +47,16 @@ def a_portion(chunk: Chunk) -> Portion:
 
 def damage(chunk: Chunk, batch: int) -> Chunk:
     """Have a record of a batch say that it is longer than the batch; in a copy of it."""
-    raw = bytearray(chunk.batches[batch].raw)
-    raw[HEADER_BYTES] = 0x7E
-    chunk.batches[batch] = batch_at(raw)
-    return chunk
+    raws = [bytearray(each.raw) for each in chunk.batches]
+    raws[batch][HEADER_BYTES] = 0x7E
+    return replace(chunk, batches=[batch_at(raw) for raw in raws])
+
+
+def as_run(chunk: Chunk) -> Chunk:
+    """The same chunk as an answer brings it: its batches back to back in one buffer."""
+    run = plain_run(memoryview(b"".join(bytes(batch.raw) for batch in chunk.batches)), 0)
+    assert run is not None
+    return replace(chunk, batches=run, counted_bytes=len(run.raw))
 
 
 def offsets(batch: Any) -> list[int]:
@@ -160,7 +171,7 @@ def test_a_chunk_without_batches_moves_the_position() -> None:
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_what_is_before_damage_is_handed_out_first(chunk: int, batch: int, codec: Codec) -> None:
     chunks = [a_chunk(4, 4, 4, codec=codec), a_chunk(3, 3, codec=codec)]
-    damage(chunks[chunk], batch)
+    chunks[chunk] = damage(chunks[chunk], batch)
     portions = [a_portion(each) for each in chunks]
 
     read = read_columns(portions)
@@ -181,7 +192,8 @@ def test_damage_in_front_is_an_error_and_nothing_moves(codec: Codec) -> None:
     portion = a_portion(damage(a_chunk(4, 4, codec=codec), 0))
     read = read_columns([portion])
 
-    assert isinstance(read.error, CorruptDataError)
+    assert isinstance(read.error, DamagedBatch)
+    assert (read.error.place, read.error.offset, read.error.retriable) == (PLACE, 0, False)
     assert (read.used, read.left, read.batch) == ([], [portion], None)
 
 
@@ -209,3 +221,70 @@ def test_what_is_stale_is_not_taken_back() -> None:
     feed.return_portions([portion])
 
     assert not feed.is_ready
+
+
+@needs_kernel
+def test_a_run_becomes_the_columns_of_its_batches() -> None:
+    chunk = a_chunk(3, 1, 4, start=2)
+
+    for views in (False, True):
+        assert chunks_to_arrow([as_run(chunk)], views=views).equals(chunks_to_arrow([chunk], views=views))
+    limited = replace(chunk, end=6)
+    assert offsets(chunks_to_arrow([as_run(limited)])) == [2, 3, 4, 5]
+
+
+@needs_kernel
+def test_a_run_is_unpacked_up_to_a_bound_and_a_batch_at_least() -> None:
+    chunk = as_run(a_chunk(10, 10, 10, start=4))
+
+    first, rest = unpack(chunk, 1)
+    assert rest is not None
+    assert (len(first.chunk.batches), first.chunk.start, first.chunk.next_offset) == (1, 4, 10)
+    assert (first.chunk.leader_epoch, first.chunk.size_bytes) == (0, first.size_bytes)
+    assert (len(rest.batches), rest.start, rest.next_offset, rest.leader_epoch) == (2, 10, 30, 2)
+    assert rest.size_bytes + first.size_bytes == chunk.size_bytes
+    assert isinstance(rest.batches, PlainRun)
+    assert unpack(chunk, 1 << 20) == (Unpacked(chunk, (), chunk.size_bytes), None)
+
+
+@needs_kernel
+def test_what_is_left_of_a_run_is_a_run() -> None:
+    left = as_run(a_chunk(10, 10, 10)).rest(13)
+
+    assert isinstance(left.batches, PlainRun)
+    assert (len(left.batches), left.start, left.next_offset) == (2, 13, 30)
+    assert offsets(chunks_to_arrow([left])) == list(range(13, 30))
+    assert not as_run(a_chunk(3)).rest(3).batches
+
+
+@needs_kernel
+def test_the_size_of_what_is_left_of_a_run_is_known_without_a_look_at_its_batches() -> None:
+    left = as_run(a_chunk(10, 10, 10)).rest(13)
+
+    assert left.counted_bytes == left.size_bytes == sum(batch.size for batch in left.batches)
+
+
+@needs_kernel
+@pytest.mark.parametrize("damaged", [0, 1, 2])
+def test_damage_in_a_run_is_named_and_what_is_before_it_is_read(damaged: int) -> None:
+    read = read_columns([a_portion(as_run(damage(a_chunk(2, 3, 1), damaged)))])
+
+    if damaged == 0:
+        assert read.error is not None
+        assert "the batch of topic-2 at offset 0 is damaged" in str(read.error)
+        assert not read.used
+        return
+    assert read.batch is not None
+    assert offsets(read.batch) == list(range([2, 5][damaged - 1]))
+    assert [portion.chunk.start for portion in read.left] == [[2, 5][damaged - 1]]
+
+
+@needs_kernel
+def test_a_wrong_checksum_in_a_run_ends_the_chunk_before_it() -> None:
+    chunk = replace(as_run(damage(a_chunk(2, 3, 1), 1)), is_checked=False)
+
+    good, damage_found = chunk.checked()
+    assert "at offset 2 is damaged: its checksum does not hold" in str(damage_found)
+    assert (len(good.batches), good.next_offset, good.is_checked) == (1, 2, True)
+    whole, nothing = replace(as_run(a_chunk(2, 3)), is_checked=False).checked()
+    assert (whole.is_checked, nothing) == (True, None)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from everlog.client.core.consumer.arguments import as_offset, as_offsets, as_place, as_places, as_topics
-from everlog.client.core.consumer.errors import Misused
 from everlog.client.core.consumer.settings import ConsumerSettings, reset_duration_ms
+from everlog.client.core.errors import Misused
 from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.client.core.settings import read_settings
 from everlog.model.errors import ConfigError
@@ -105,3 +105,10 @@ def test_a_subscription_is_names_or_a_pattern() -> None:
             as_topics(topics, pattern)
     with pytest.raises(Misused, match="may only have"):
         as_topics(["no spaces please"], None)
+
+
+def test_a_pattern_is_judged_by_who_matches_it() -> None:
+    letters = r"\pL+-orders"  # RE2 reads it, `re` does not.
+    assert as_topics(None, letters, matches_here=False) == ()
+    with pytest.raises(Misused, match="is not a regular expression"):
+        as_topics(None, letters)

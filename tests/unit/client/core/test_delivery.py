@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from everlog.client.core.errors import TimedOut
+from everlog.client.core import surroundings
+from everlog.client.core.errors import Closed, Misused, TimedOut
 from everlog.client.core.producer.delivery import BulkDelivery, Delivery, RecordMetadata
+from everlog.client.core.producer.network_thread import NetworkThread
 from everlog.client.core.producer.pending_batch import PendingBatch
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
@@ -24,6 +26,20 @@ def a_batch(records: int = 4) -> PendingBatch:
     batch = PendingBatch(PLACE, buffer, 0.0, (0,), threading.Lock())
     batch.count = records
     return batch
+
+
+def test_who_has_to_deliver_does_not_wait_for_it() -> None:
+    thread = NetworkThread()
+    batch = PendingBatch(PLACE, BatchBuffer(), 0.0, (0,), threading.Lock(), thread)
+    thread.ident = threading.get_ident()
+
+    for delivery in (Delivery(batch, 0, 1), BulkDelivery([batch])):
+        with pytest.raises(Misused, match="awaited"):
+            delivery.result()
+        with pytest.raises(Misused, match="awaited"):
+            delivery.exception(1.0)
+        with pytest.raises(TimedOut):
+            delivery.result(0)
 
 
 def test_a_record_lies_behind_the_others_of_its_batch() -> None:
@@ -213,6 +229,30 @@ def test_a_bulk_delivery_has_the_first_error() -> None:
         bulk.result()
 
 
+def test_the_time_out_of_a_bulk_delivery_is_for_all_of_its_batches_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batches = [a_batch() for _ in range(4)]
+    now = 0.0
+    waited: list[float | None] = []
+
+    def wait(batch: PendingBatch, timeout: float | None = None) -> bool:
+        nonlocal now
+        waited.append(timeout)
+        now += 4.0
+        return timeout is None or timeout >= 4.0
+
+    monkeypatch.setattr(surroundings, "monotonic", lambda: now)
+    monkeypatch.setattr(PendingBatch, "wait", wait)
+    with pytest.raises(TimedOut, match="within 10 s"):
+        BulkDelivery(batches).result(10)
+    assert waited == [10.0, 6.0, 2.0]
+
+    waited.clear()
+    assert BulkDelivery(batches).exception() is None
+    assert waited == [None] * 4
+
+
 def test_nothing_sent_in_bulk_is_done() -> None:
     bulk = BulkDelivery([])
     told: list[bool] = []
@@ -220,3 +260,28 @@ def test_nothing_sent_in_bulk_is_done() -> None:
     assert bulk.done()
     assert bulk.result() == []
     assert told == [True]
+
+
+def test_a_forked_process_waits_for_no_lock_whose_holder_it_does_not_have() -> None:
+    waited_for, held = a_batch(), threading.Lock()
+    done = PendingBatch(PLACE, BatchBuffer(), 0.0, (0,), held)
+    done.deliver(100, -1)
+    event = waited_for._event = threading.Event()  # pyright: ignore[reportPrivateUsage]
+    heard: list[str] = []
+
+    def notice(_metadata: object, _error: object) -> None:
+        heard.append("notice")
+
+    def in_child() -> None:
+        waited_for.abandon(Closed("forked"), threading.Lock())
+        Delivery(done, 0, 1).add_done_callback(lambda _: heard.append("callback"))
+        Delivery(done, 0, 1).notify(notice)
+
+    # As threads hold them that are about to sleep, or find out what became of other batches.
+    with event._cond, held:  # type: ignore[attr-defined]  # pyright: ignore
+        child = threading.Thread(target=in_child, daemon=True)
+        child.start()
+        child.join(5.0)
+        assert not child.is_alive()
+    assert heard == ["callback", "notice"]
+    assert waited_for.is_done

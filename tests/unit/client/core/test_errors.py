@@ -7,28 +7,47 @@ import pickle
 import pkgutil
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 import pytest
 
+import everlog
 import everlog.client
+import everlog.embedded
 from everlog.client.core import errors
+from everlog.client.core.consumer.errors import DamagedBatch, Woken
 from everlog.client.core.errors import (
     AuthenticationFailed,
     Closed,
     TimedOut,
     TlsFailed,
     Unreachable,
+    Unsendable,
+    UnsendableType,
     Unsupported,
     refusal,
 )
-from everlog.model.errors import ConfigError, ErrorCode, EverlogError, ProtocolError, Refused
+from everlog.embedded.brokers import BrokerFailed
+from everlog.model.errors import (
+    ConfigError,
+    CorruptDataError,
+    ErrorCode,
+    EverlogError,
+    ProtocolError,
+    Refused,
+)
+from everlog.model.topics import TopicPartition
 
 
 def of_the_client() -> Iterator[type[EverlogError]]:
-    """Every exception class that a module of the client defines."""
-    for module in pkgutil.walk_packages(everlog.client.__path__, "everlog.client."):
+    """The exception classes that modules of the client and of `everlog.Cluster` define or have from model."""
+    modules = chain(
+        pkgutil.walk_packages(everlog.client.__path__, "everlog.client."),
+        pkgutil.walk_packages(everlog.embedded.__path__, "everlog.embedded."),
+    )
+    for module in modules:
         for _, found in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            if issubclass(found, EverlogError) and found.__module__ == module.name:
+            if issubclass(found, EverlogError) and found.__module__ in (module.name, EverlogError.__module__):
                 yield found
 
 
@@ -43,6 +62,7 @@ def of_the_client() -> Iterator[type[EverlogError]]:
         (TlsFailed, False),
         (ProtocolError, False),
         (ConfigError, False),
+        (BrokerFailed, False),
     ],
 )
 def test_each_says_whether_a_retry_may_help(kind: type[EverlogError], retriable: bool) -> None:
@@ -57,16 +77,23 @@ def test_a_refusal_is_retriable_if_its_code_is(code: ErrorCode) -> None:
 def test_the_tree_is_drawn_completely_and_as_it_is() -> None:
     drawn = _drawn(errors.__doc__ or "")
 
-    for kind in of_the_client():
+    for kind in set(of_the_client()) - {EverlogError}:
         assert kind.__name__ in drawn, f"{kind.__name__} is missing in the tree of {errors.__name__}"
         parent = kind.__mro__[1].__name__
         assert drawn[kind.__name__] == parent, f"{kind.__name__} is drawn under {drawn[kind.__name__]}"
 
 
+def test_every_exception_that_is_drawn_can_be_caught_by_its_public_name() -> None:
+    drawn = _drawn(errors.__doc__ or "")
+
+    assert {"ProtocolError", "CorruptDataError", "DamagedBatch"} <= drawn.keys()
+    assert set(drawn) <= set(everlog.__all__)
+
+
 def test_every_exception_of_the_client_is_one_of_ours_and_has_a_flag_for_retries() -> None:
     kinds = list(of_the_client())
 
-    assert len(kinds) >= 6
+    assert {Unreachable, Unsendable, UnsendableType, Woken, BrokerFailed, CorruptDataError} <= set(kinds)
     for kind in kinds:
         assert isinstance(kind.retriable, bool), kind
         assert inspect.getdoc(kind), kind
@@ -79,6 +106,8 @@ def test_every_exception_of_the_client_is_one_of_ours_and_has_a_flag_for_retries
         AuthenticationFailed("no", ErrorCode.UNSUPPORTED_SASL_MECHANISM),
         TlsFailed("no"),
         Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "elsewhere"),
+        UnsendableType(ErrorCode.INVALID_RECORD, "a number"),
+        DamagedBatch("its checksum does not hold", TopicPartition("orders", 0), 7),
     ],
     ids=repr,
 )

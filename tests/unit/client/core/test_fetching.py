@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.consumer.errors import OffsetOutOfRange
+from everlog.client.core.consumer.errors import DamagedBatch, OffsetOutOfRange
 from everlog.client.core.consumer.fetching import ConsumerFetch, Fetching, Taken
 from everlog.client.core.consumer.list_offsets import EARLIEST
 from everlog.client.core.consumer.positions import NO_REPLICA, Positions, Stage
 from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.metadata import ClusterView
 from everlog.client.core.settings import read_settings
-from everlog.model.errors import CorruptDataError, ErrorCode, Refused
+from everlog.model.errors import ErrorCode, Refused
 from everlog.model.topics import TopicPartition
 from everlog.records.control import ControlType, Producer, build_marker
 from everlog.wire.messages.fetch import (
@@ -249,7 +249,9 @@ def test_nothing_behind_a_damaged_batch_is_kept_or_taken_in() -> None:
     assert (state.fetch_offset, len(state.buffered), state.buffered_bytes) == (2, 0, 0)
     world.answer(under_way, data(a_batch(5, "f")))
     assert not state.buffered, "it was asked for behind what is damaged"
-    assert isinstance(world.positions.problem(), CorruptDataError)
+    problem = world.positions.problem()
+    assert isinstance(problem, DamagedBatch)
+    assert (problem.place, problem.offset, problem.retriable) == (ZERO, 2, True)
 
     world.answer(world.ask()[0], data(a_batch(2, "c")))
     assert world.fetching.take_chunk(state).next_offset == 3, "it is read again, and may be whole then"
@@ -279,7 +281,7 @@ def test_what_is_left_out_is_checked_at_once() -> None:
         world = World(isolation_level="read_committed")
         told = [AbortedTransaction(producer_id=9, first_offset=0)]
         world.answer(world.ask()[0], data(*batches, aborted_transactions=told))
-        assert isinstance(world.positions.problem(), CorruptDataError)
+        assert isinstance(world.positions.problem(), DamagedBatch)
 
 
 def test_who_takes_much_at_a_time_asks_for_more_of_few_partitions() -> None:
@@ -390,3 +392,26 @@ def test_a_partition_without_a_leader_asks_for_metadata() -> None:
     found = world.fetching.plan(world.view, NOON, ())
     assert (found.requests, found.leaderless) == ([], {"orders"})
     assert world.view.topic_id("orders") == ORDERS_ID
+
+
+def test_what_comes_before_a_damaged_marker_is_handed_out_first() -> None:
+    marker = bytes(
+        build_marker(ControlType.ABORT, Producer(9, 0), coordinator_epoch=0, timestamp=1, base_offset=1)
+    )
+    for bad in (damaged(marker), marker[:8] + bytes(4) + marker[12:]):
+        world = World()
+        world.answer(world.ask()[0], data(a_batch(0, "a"), bad))
+        state = world.positions.of(ZERO)
+        assert world.positions.problem() is None
+        assert [batch.base_offset for batch in world.fetching.take_chunk(state).batches] == [0]
+
+        world.answer(world.ask()[0], data(bad))
+        assert "orders-0 at offset 1" in str(world.positions.problem())
+
+
+def test_an_answer_that_has_bytes_and_no_whole_batch_is_a_problem() -> None:
+    whole = a_batch(0, "a")
+    for cut_off in (whole[:-1], whole[:40]):
+        world = World()
+        world.answer(world.ask()[0], data(cut_off))
+        assert "orders-0 at offset 0" in str(world.positions.problem())

@@ -3,9 +3,10 @@
 import pytest
 
 from everlog.client.core.consumer.chunks import Chunk
-from everlog.client.core.consumer.errors import LogTruncated, Misused, NoOffset
+from everlog.client.core.consumer.errors import LogTruncated, NoOffset
 from everlog.client.core.consumer.list_offsets import EARLIEST, LATEST
 from everlog.client.core.consumer.positions import UNKNOWN, PartitionState, Positions, Stage
+from everlog.client.core.errors import Misused
 from everlog.model.ids import Uuid
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import batch_at

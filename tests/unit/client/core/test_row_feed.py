@@ -1,22 +1,39 @@
-"""Records are handed out once each, in order, whatever is sought, paused and taken meanwhile (C1, C7)."""
+"""Records are handed out once each, in order, whatever is sought, paused and taken meanwhile (C1, C7).
 
-from collections.abc import Sequence
+Every test runs over chunks that have their batches one by one and, where the kernel is built, over runs.
+"""
+
+from collections.abc import Generator, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from everlog.client.core.consumer.chunks import Chunk
-from everlog.client.core.consumer.errors import DeserializationError
+from everlog.client.core.consumer.errors import DamagedBatch, DeserializationError
 from everlog.client.core.consumer.positions import PartitionState, Stage
 from everlog.client.core.consumer.row_feed import RowFeed
 from everlog.client.core.consumer.settings import Deserializer
-from everlog.model.errors import CorruptDataError
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import BatchView, batch_at
 from everlog.records.builder import NewRecord, build_batch
+from everlog.records.columns import columns_are_compiled
+from everlog.records.runs import plain_run
 
 ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+_made_as = ["batches"]
+needs_kernel = pytest.mark.skipif(
+    not columns_are_compiled(), reason="the kernel is not built, or EVERLOG_PURE_PYTHON is set"
+)
+
+
+@pytest.fixture(params=["batches", pytest.param("runs", marks=needs_kernel)], autouse=True, scope="module")
+def made_as(request: pytest.FixtureRequest) -> Generator[None]:
+    """How `a_chunk` makes chunks."""
+    _made_as[:] = [request.param]
+    yield
+    _made_as[:] = ["batches"]
 
 
 def a_state(place: TopicPartition = ZERO, offset: int = 0) -> PartitionState:
@@ -35,6 +52,9 @@ def a_chunk(
         records = [NewRecord(None, b"%d" % (at + index), (), 1000) for index in range(size)]
         batches.append(batch_at(build_batch(records, base_offset=at, leader_epoch=4)))
         at += size
+    run = plain_run(bytearray(b"".join(batch.raw for batch in batches)), start)
+    if run is not None and _made_as == ["runs"]:
+        return Chunk(place, run, start, None, 99, at + gap, 4)
     return Chunk(place, batches, start, None, 99, at + gap, 4)
 
 
@@ -95,8 +115,10 @@ def test_a_damaged_batch_is_said_after_the_records_before_it() -> None:
     feed = feed_of(state, chunk)
     assert len(feed.take(10)) == 2
     for _ in range(2):
-        with pytest.raises(CorruptDataError, match="orders-0 at offset 2"):
+        with pytest.raises(DamagedBatch, match="orders-0 at offset 2") as raised:
             feed.take(10)
+        assert (raised.value.place, raised.value.offset) == (ZERO, 2)
+        assert not raised.value.retriable, "its checksum holds: another fetch would bring the same"
     assert state.position == 2
 
 

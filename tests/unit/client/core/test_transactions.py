@@ -633,6 +633,67 @@ def test_the_first_init_can_be_asked_for_again() -> None:
     assert (request.producer_id, request.producer_epoch) == (-1, -1)
 
 
+# Offsets that may be in the transaction or not.
+
+
+def left(version: int = V2) -> Transactions:
+    core = writing(version)
+    core.start_offsets("kitchen", OFFSETS)
+    core.offsets_left("kitchen", OFFSETS)
+    return core
+
+
+@pytest.mark.parametrize("wish", ["commit_transaction", "prepare_transaction"])
+def test_nothing_is_committed_while_offsets_may_be_missing(wish: str) -> None:
+    core = left()
+
+    with pytest.raises(TransactionMisused, match=f"{wish}: send_offsets.*'kitchen'.*again.*or abort_trans"):
+        core.start_commit(wish)
+    assert core.stage is Stage.IN_TRANSACTION
+    core.check_open("send")
+
+
+def test_offsets_that_may_be_missing_can_be_sent_again_and_no_others() -> None:
+    core = left()
+    for group, offsets in (("kitchen", {PLACE: OffsetAndMetadata(6)}), ("bar", OFFSETS)):
+        with pytest.raises(TransactionMisused, match="again with the same offsets, or abort_transaction"):
+            core.start_offsets(group, offsets)
+
+    core.start_offsets("kitchen", dict(OFFSETS))
+    core.offsets_added("kitchen", dict(OFFSETS))
+    core.start_offsets("bar", OFFSETS)
+    core.offsets_added("bar", OFFSETS)
+    core.start_commit()
+
+
+def test_an_abort_settles_offsets_that_may_be_missing() -> None:
+    core = left()
+    core.start_abort()
+    core.end_request()
+    assert core.ended(ended(epoch=1)) is Turn.DONE
+
+    core.begin()
+    core.start_commit()
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_offsets_that_may_come_late_are_of_an_epoch_that_is_over_by_then(version: int) -> None:
+    core = left(version)
+    core.start_offsets("kitchen", OFFSETS)
+    core.offsets_added("kitchen", OFFSETS)
+    core.start_commit()
+    core.end_request()
+    core.ended(ended(epoch=1 if version == V2 else -1))
+    assert core.needs_epoch is (version == V1)
+
+
+def test_offsets_that_missed_their_transaction_hold_nothing_up() -> None:
+    core = a_producer()
+    core.offsets_left("kitchen", OFFSETS)
+    core.begin()
+    core.start_commit()
+
+
 # Left to others to end (KIP-939).
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.consumer.errors import LogTruncated
+from everlog.client.core.consumer.errors import DamagedBatch, LogTruncated
 from everlog.client.sync.consumer import Consumer
-from everlog.model.errors import CorruptDataError, ErrorCode, Refused
+from everlog.model.errors import ErrorCode, Refused
 from everlog.records.builder import NewRecord, build_batch
 from everlog.wire.codec import RequestHeader
 from everlog.wire.message import Message
@@ -176,12 +176,12 @@ class Cluster:
         elif self.near is not None and node == self.leader and request.rack_id:
             data.preferred_read_replica = self.near
         else:
-            data.records = b"".join(self._batches(offset))
+            data.records = b"".join(self.batches(offset))
             if callable(step):
                 step(data, response)
         return response
 
-    def _batches(self, start: int) -> list[bytes]:
+    def batches(self, start: int) -> list[bytes]:
         return [
             bytes(
                 build_batch(
@@ -350,9 +350,31 @@ def test_c1_a_damaged_batch_is_told_with_its_place_and_fetched_again() -> None:
     cluster.write("a", "b")
     cluster.steps.append(damage)
     with reading(cluster, offset=1) as consumer:
-        with pytest.raises(CorruptDataError, match="orders-0 at offset 1"):
+        with pytest.raises(DamagedBatch, match="orders-0 at offset 1"):
             values(consumer, 1)
         assert values(consumer, 1) == ["b"]
+
+
+def test_c1_a_program_can_seek_behind_a_batch_that_stays_damaged() -> None:
+    def damage(data: PartitionData, _response: FetchResponse) -> None:
+        together = [NewRecord(None, value, (), 1000) for value in (b"a", b"b", b"c")]
+        bad = build_batch(together, base_offset=0, leader_epoch=5)
+        bad[-1] ^= 1
+        data.records = bytes(bad) + b"".join(cluster.batches(3))
+
+    cluster = Cluster()
+    cluster.write("a", "b", "c", "d")
+    cluster.steps += [damage] * 99
+    found: list[str] = []
+    left_out: list[int] = []
+    with reading(cluster) as consumer:
+        while not found:
+            try:
+                found += values(consumer, 1)
+            except DamagedBatch as error:
+                left_out.append(error.offset)
+                consumer.seek(error.place, error.offset + 1)
+    assert (left_out, found) == ([0, 1, 2], ["d"])
 
 
 def test_c1_a_broker_that_asks_for_a_pause_gets_it() -> None:

@@ -12,6 +12,7 @@ import pytest
 from everlog.client.aio.producer import Producer as AioProducer
 from everlog.client.core.errors import Closed, TimedOut
 from everlog.client.core.producer.delivery import Delivery
+from everlog.client.drive.connection import Connection
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ErrorCode, Refused
 from everlog.records.batch import batch_at
@@ -332,6 +333,29 @@ def test_whoever_does_not_wait_for_close_is_told_all_the_same_what_was_not_deliv
         delivery = asyncio.run(close_in_a_hurry(broker.port))
         assert delivery.done()
         assert isinstance(delivery.exception(), Closed)
+
+
+@pytest.mark.parametrize("cancellations", [1, 2, 3, 1000])
+def test_whoever_is_cancelled_while_it_closes_leaves_no_connection_open(cancellations: int) -> None:
+    partition = Partition(identity=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    async def close_in_a_hurry(port: int) -> list[Connection]:
+        producer = AioProducer(f"127.0.0.1:{port}", linger_ms=0, retry_backoff_ms=5)
+        await producer.send("orders", b"a")
+        connections = [await producer.link.any_broker(PATIENCE_S), await producer.link.broker(1)]
+        assert all(connection.is_open for connection in connections)
+        closing = asyncio.create_task(producer.close())
+        for _ in range(cancellations):
+            await asyncio.sleep(0)
+            closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        return connections
+
+    with ScriptedBroker(partition) as broker:
+        partition.port = broker.port
+        connections = asyncio.run(close_in_a_hurry(broker.port))
+    assert not any(connection.is_open for connection in connections)
 
 
 def test_after_a_split_batches_are_made_smaller() -> None:

@@ -1,5 +1,6 @@
 """P5: what a transactional producer sends, and when it asks again, with a coordinator by script."""
 
+import asyncio
 import threading
 from collections import defaultdict, deque
 from collections.abc import Generator
@@ -8,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from everlog.client.core.errors import Fenced, TimedOut, TransactionAborted, TransactionFailed
+from everlog import aio
+from everlog.client.core.errors import (
+    Fenced,
+    TimedOut,
+    TransactionAborted,
+    TransactionFailed,
+    TransactionMisused,
+)
 from everlog.client.core.group.types import GroupMetadata
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ErrorCode, Refused
@@ -56,6 +64,8 @@ C = ErrorCode
 HANG_UP = None
 PATIENCE_S = 60.0
 PLACE = ("orders", 0)
+OFFSETS = {PLACE: 5}
+GROUP = GroupMetadata("kitchen")
 NOT_NOTED = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR)
 
 
@@ -413,6 +423,107 @@ def test_calls_come_one_after_another_and_none_waits_for_longer_than_it_may() ->
         cluster.hold.set()
         other.join(PATIENCE_S)
         producer.begin_transaction()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("api", [ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT])
+def test_after_offsets_that_timed_out_nothing_is_committed_until_they_are_there(
+    version: int, api: ApiKey
+) -> None:
+    cluster = Cluster(version)
+    if version == 2:
+        api = ApiKey.TXN_OFFSET_COMMIT
+    with producing(cluster) as producer:
+        producer.begin_transaction()
+        producer.send("orders", b"pizza").result(PATIENCE_S)
+        cluster.steps[api] += [C.COORDINATOR_LOAD_IN_PROGRESS] * 1000
+        with pytest.raises(TimedOut):
+            producer.send_offsets_to_transaction(OFFSETS, GROUP, 0.2)
+        for call in (producer.commit_transaction, producer.prepare_transaction):
+            with pytest.raises(TransactionMisused, match="send_offsets_to_transaction for group 'kitchen'"):
+                call()
+        with pytest.raises(TransactionMisused, match="the same offsets"):
+            producer.send_offsets_to_transaction({PLACE: 6}, GROUP)
+        assert not [words for words in cluster.words if words.startswith("commit")]
+        cluster.steps[api].clear()
+        producer.send_offsets_to_transaction(OFFSETS, GROUP)
+        producer.commit_transaction(PATIENCE_S)
+        with producer.transaction():
+            producer.send_offsets_to_transaction({PLACE: 6}, GROUP)
+
+    assert cluster.words[-1].startswith("commit")
+
+
+def test_a_block_that_goes_on_after_its_offsets_timed_out_is_aborted() -> None:
+    cluster = Cluster(2)
+
+    def work(producer: Producer) -> None:
+        with producer.transaction():
+            producer.send("orders", b"pizza").result(PATIENCE_S)
+            cluster.steps[ApiKey.TXN_OFFSET_COMMIT] += [C.COORDINATOR_LOAD_IN_PROGRESS] * 1000
+            with pytest.raises(TimedOut):
+                producer.send_offsets_to_transaction(OFFSETS, GROUP, 0.2)
+
+    with producing(cluster) as producer:
+        with pytest.raises(TransactionMisused, match="commit_transaction: send_offsets_to_transaction"):
+            work(producer)
+        with producer.transaction():
+            pass
+
+    assert [words for words in cluster.words if words.startswith(("commit", "abort"))] == ["abort /0"]
+
+
+def test_offsets_that_never_had_their_turn_are_missed_too() -> None:
+    cluster = Cluster(2)
+    cluster.hold_produce = threading.Event()
+    raised: list[BaseException] = []
+    with producing(cluster) as producer:
+        producer.begin_transaction()
+        producer.send("orders", b"pizza")
+
+        def commit() -> None:
+            try:
+                producer.commit_transaction(PATIENCE_S)
+            except TransactionMisused as error:
+                raised.append(error)
+
+        other = threading.Thread(target=commit)
+        other.start()
+        wait_for(cluster, "produce 7/0 from 0")
+        with pytest.raises(TimedOut, match="another call"):
+            producer.send_offsets_to_transaction(OFFSETS, GROUP, 0.1)
+        cluster.hold_produce.set()
+        other.join(PATIENCE_S)
+        assert len(raised) == 1
+        producer.send_offsets_to_transaction(OFFSETS, GROUP)
+        producer.commit_transaction()
+
+    assert cluster.words[-2:] == ["offsets /0", "commit /0"]
+
+
+@pytest.mark.parametrize("cancels", [False, True], ids=["timed out", "cancelled"])
+def test_on_a_loop_too_nothing_is_committed_while_offsets_may_be_missing(cancels: bool) -> None:
+    cluster = Cluster(2)
+
+    async def work(bootstrap: str) -> None:
+        async with aio.Producer(bootstrap, transactional_id="till", retry_backoff_ms=5) as producer:
+            await producer.init_transactions(PATIENCE_S)
+            await producer.begin_transaction()
+            cluster.steps[ApiKey.TXN_OFFSET_COMMIT] += [C.COORDINATOR_LOAD_IN_PROGRESS] * 1000
+            with pytest.raises(TimeoutError if cancels else TimedOut):
+                async with asyncio.timeout(0.2 if cancels else PATIENCE_S):
+                    await producer.send_offsets_to_transaction(OFFSETS, GROUP, None if cancels else 0.2)
+            for call in (producer.commit_transaction, producer.prepare_transaction):
+                with pytest.raises(TransactionMisused, match="or abort_transaction"):
+                    await call()
+            cluster.steps[ApiKey.TXN_OFFSET_COMMIT].clear()
+            await producer.send_offsets_to_transaction(OFFSETS, GROUP)
+            await producer.commit_transaction()
+
+    with ScriptedBroker(cluster, features={"transaction.version": 2}) as broker:
+        cluster.port = broker.port
+        asyncio.run(work(f"127.0.0.1:{broker.port}"))
+    assert cluster.words[-2:] == ["offsets /0", "commit /0"]
 
 
 def test_an_id_that_may_not_be_used_is_refused_for_good() -> None:

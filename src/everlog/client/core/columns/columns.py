@@ -5,11 +5,13 @@ first asked for; it comes with `pip install everlog[arrow]`.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from everlog.client.core.consumer.chunks import Chunk
+from everlog.client.core.consumer.errors import DamagedBatch
 from everlog.client.core.errors import Unsupported
 from everlog.model.errors import CorruptDataError
 from everlog.ports.files import Buffer
@@ -17,6 +19,7 @@ from everlog.records.batch import HEADER_BYTES, BatchView
 from everlog.records.column_buffers import LARGEST_INT64, Binary, Columns, Span, Views
 from everlog.records.columns import decode_columns, decode_with_views
 from everlog.records.compression import DEFAULT_MAX_BYTES, Codec, decompress
+from everlog.records.runs import PlainRun
 
 ArrowBatch = Any
 """A pyarrow.RecordBatch, which has no types to check against."""
@@ -66,15 +69,37 @@ class Unpacked(NamedTuple):
 
     chunk: Chunk
     sections: Sequence[Buffer | None]
+    """The records of each batch, None where they lie in it as they are; none at all for a run."""
     size_bytes: int
     """What its records take uncompressed."""
+
+    def spans(self, topic: int) -> list[Span]:
+        """What of it is to be read, under the number of its topic."""
+        chunk, partition = self.chunk, self.chunk.place.partition
+        stop = LARGEST_INT64 if chunk.end is None else chunk.end
+        if isinstance(chunk.batches, PlainRun):
+            return [Span(chunk.batches.raw, None, chunk.start, stop, topic, partition)]
+        return [
+            Span(batch.raw, section, chunk.start, stop, topic, partition)
+            for batch, section in zip(chunk.batches, self.sections, strict=True)
+        ]
+
+    def batch_by_batch(self) -> "Unpacked":
+        """The same, with a span for each batch."""
+        if not isinstance(self.chunk.batches, PlainRun):
+            return self
+        batches = self.chunk.batches.views
+        return Unpacked(replace(self.chunk, batches=batches), [None] * len(batches), self.size_bytes)
 
 
 def unpack(chunk: Chunk, max_bytes: int) -> tuple[Unpacked, Chunk | None]:
     """Uncompress the first batches of a chunk, about `max_bytes` and one at least; also return the rest.
 
-    CorruptDataError, which names partition and offset, only if it is the first that is damaged.
+    DamagedBatch, which names partition and offset, only if it is the first that is damaged.
     """
+    if isinstance(chunk.batches, PlainRun):
+        piece, rest = chunk.cut(max_bytes)
+        return Unpacked(piece, (), piece.size_bytes), rest
     sections: list[Buffer | None] = []
     size = 0
     for batch in chunk.batches:
@@ -100,9 +125,9 @@ def _section_of(batch: BatchView) -> Buffer | None:
     return decompress(batch.codec, batch.records, DEFAULT_MAX_BYTES)
 
 
-def damaged(chunk: Chunk, batch: BatchView, error: CorruptDataError) -> CorruptDataError:
+def damaged(chunk: Chunk, batch: BatchView, error: CorruptDataError) -> DamagedBatch:
     """The error for a batch that cannot be read: where it lies, and why."""
-    return CorruptDataError(f"the batch of {chunk.place} at offset {batch.base_offset} is damaged: {error}")
+    return DamagedBatch(error, chunk.place, max(batch.base_offset, chunk.start), retriable=False)
 
 
 def chunks_to_arrow(chunks: Iterable[Chunk], *, views: bool = False) -> ArrowBatch:
@@ -114,11 +139,8 @@ def unpacked_to_arrow(chunks: Sequence[Unpacked], *, views: bool = False) -> Arr
     """As `chunks_to_arrow`, of chunks that are uncompressed already."""
     topics: dict[str, int] = {}
     spans: list[Span] = []
-    for chunk, sections, _ in chunks:
-        number = topics.setdefault(chunk.place.topic, len(topics))
-        stop = LARGEST_INT64 if chunk.end is None else chunk.end
-        for batch, section in zip(chunk.batches, sections, strict=True):
-            spans.append(Span(batch.raw, section, chunk.start, stop, number, chunk.place.partition))
+    for unpacked in chunks:
+        spans += unpacked.spans(topics.setdefault(unpacked.chunk.place.topic, len(topics)))
     if views:
         return _to_arrow(*decode_with_views(spans), list(topics))
     return _to_arrow(decode_columns(spans), None, list(topics))

@@ -10,7 +10,9 @@ from typing import Any, cast
 
 from everlog.client.core import surroundings
 from everlog.client.core.columns.tables import RowColumns, TableReader, pieces, record_batches
+from everlog.client.core.errors import unsendable
 from everlog.client.core.memory import keep_memory
+from everlog.client.core.metadata import ClusterView
 from everlog.client.core.producer.accumulator import TopicQueues
 from everlog.client.core.producer.settings import MURMUR2, ROUND_ROBIN, ProducerSettings
 from everlog.model.errors import ConfigError, ErrorCode, Refused
@@ -23,6 +25,9 @@ from everlog.records.rows import BatchBuffer
 _PIECE_BATCHES = 8
 """How many batches for each partition are made of one piece: the last of them is not quite full."""
 _MAX_PIECE_BYTES = 64 * 1024 * 1024
+_REQUESTS_AHEAD = 8
+"""How many full requests to a broker may be under way or wait: more than five, which may be under way. With
+all of `buffer_memory` in use a batch had left the processor's caches when it was sent: a fifth more CPU."""
 
 
 class ColumnIntake:
@@ -39,8 +44,8 @@ class ColumnIntake:
     ) -> Iterator[tuple[int, BatchBuffer]]:
         """Check a table and return its batches, each with its partition; `now` is for rows without a time.
 
-        TypeError or ValueError, at once, if a column is missing or of the wrong type; ValueError on the way
-        for a row that no record can hold.
+        Unsendable, at once, if a column is missing or of the wrong type, and on the way for a row that no
+        record can hold or whose partition does not exist.
         """
         keep_memory()
         schema, given = record_batches(table)
@@ -53,6 +58,10 @@ class ColumnIntake:
             for piece in pieces(given, piece_bytes)
             for batch in self._batches_of(topic, reader.read(piece, now))
         )
+
+    def most_ahead(self, view: ClusterView) -> int:
+        """How many bytes of batches may be under way or wait when another is to be made."""
+        return _REQUESTS_AHEAD * self._settings.max_request_size * max(1, len(view.brokers))
 
     def _batches_of(self, topic: TopicQueues, rows: RowColumns) -> Iterator[tuple[int, BatchBuffer]]:
         row_bytes = max(1, rows.size_bytes // rows.source.rows)
@@ -81,7 +90,12 @@ class ColumnIntake:
         if not self._can_choose and (rows.partition is None or rows.partition.validity is not None):
             raise _no_partitioner()
         key = rows.source.key if self._goes_by_key else None
-        order, ends, run_at = route_rows(rows.source.rows, key, rows.partition, len(topic.queues), keyless)
+        try:
+            order, ends, run_at = route_rows(
+                rows.source.rows, key, rows.partition, len(topic.queues), keyless
+            )
+        except ValueError as error:
+            raise unsendable(error, topic.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
         self._rows_without_key[topic.name] = run_at
         limit = self._section_bytes(topic)
         lines = [
@@ -101,7 +115,10 @@ class ColumnIntake:
         """Make one batch of the next rows of a line."""
         limit = self._section_bytes(topic)
         stop = min(line.end, line.start + line.share)
-        encoded = encode_rows(rows.source, order, line.start, stop, limit, HEADER_BYTES)
+        try:
+            encoded = encode_rows(rows.source, order, line.start, stop, limit, HEADER_BYTES)
+        except ValueError as error:
+            raise unsendable(error, topic.name) from None
         batch = ColumnBatch(encoded, encoded.next - line.start)
         # Not the topic's limit: that is where batches are to end, and a row alone may be larger.
         if batch.size_bytes > (most := self._settings.max_request_size):

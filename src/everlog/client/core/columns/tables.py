@@ -6,6 +6,8 @@ from typing import Any
 
 from everlog.client.core.columns import types as column_types
 from everlog.client.core.columns.columns import ArrowBatch, load_arrow
+from everlog.client.core.errors import Unsendable, UnsendableType
+from everlog.model.errors import ErrorCode
 from everlog.records.column_buffers import NumberSource, RowSource
 
 ROLES = ("value", "key", "headers", "timestamp", "partition")
@@ -32,7 +34,7 @@ def record_batches(table: Any) -> tuple[Any, Iterator[ArrowBatch]]:
     """Return the schema of what a user calls a table, and its rows in batches.
 
     That is a Table, a RecordBatch or a RecordBatchReader of pyarrow, or anything that speaks Arrow's
-    PyCapsule interface: frames of pandas and Polars, relations of DuckDB. TypeError for anything else.
+    PyCapsule interface: frames of pandas and Polars, relations of DuckDB. UnsendableType for anything else.
     """
     pa = load_arrow()
     if isinstance(table, pa.Table):
@@ -45,9 +47,10 @@ def record_batches(table: Any) -> tuple[Any, Iterator[ArrowBatch]]:
     if hasattr(table, "__arrow_c_array__"):
         batch = pa.record_batch(table)
         return batch.schema, iter([batch])
-    raise TypeError(
+    raise UnsendableType(
+        ErrorCode.INVALID_RECORD,
         f"a table is expected, such as a pyarrow.Table or anything with __arrow_c_stream__ (pandas, Polars, "
-        f"DuckDB): found {type(table).__name__}"
+        f"DuckDB): found {type(table).__name__}",
     )
 
 
@@ -88,7 +91,7 @@ class TableReader:
     """Finds the columns of a schema, and makes row sources of its batches.
 
     `columns` says which column is the key, the value and so on; those it does not name are not sent. Without
-    it columns go by their own names, and one that would be lost is a ValueError.
+    it columns go by their own names, and one that would be lost is Unsendable.
     """
 
     def __init__(self, schema: Any, columns: Mapping[str, str] | None = None) -> None:
@@ -97,7 +100,7 @@ class TableReader:
         for role, name in chosen.items():
             _check_choice(role, name, names)
         if "value" not in chosen:
-            raise ValueError(
+            raise _will_not_do(
                 f"column 'value' is missing: the table has {_quoted(names)}; name another with "
                 "columns={'value': …}"
             )
@@ -151,20 +154,24 @@ def _converted(role: str, name: str, array: Any) -> Any:
 
 def _check_choice(role: str, name: str, names: list[str]) -> None:
     if role not in ROLES:
-        raise ValueError(f"columns has {role!r}: expected some of {', '.join(ROLES)}")
+        raise _will_not_do(f"columns has {role!r}: expected some of {', '.join(ROLES)}")
     if names.count(name) != 1:
         found = "none" if name not in names else "several"
-        raise ValueError(f"column {name!r} for {role}: found {found}, the table has {_quoted(names)}")
+        raise _will_not_do(f"column {name!r} for {role}: found {found}, the table has {_quoted(names)}")
 
 
 def _refuse_lost(schema: Any) -> None:
     for field in schema:
         name = field.name
         if name not in ROLES and name not in _LEFT_OUT and not name.startswith(_INDEX):
-            raise ValueError(
+            raise _will_not_do(
                 f"column {name!r} of type {field.type} would be lost: expected {', '.join(ROLES)}; leave "
                 "it out, or say which columns to send with columns={'value': …}"
             )
+
+
+def _will_not_do(message: str) -> Unsendable:
+    return Unsendable(ErrorCode.INVALID_RECORD, message)
 
 
 def _quoted(names: list[str]) -> str:

@@ -1,12 +1,14 @@
 """Columns of any Arrow type that will do, cast to those that the kernels read (P1).
 
-Arrow casts whole columns; nothing here looks at a row. A column that will not do is a TypeError with its name
-and type, and a number that no record can have is a ValueError.
+Arrow casts whole columns; nothing here looks at a row. A column that will not do is UnsendableType with its
+name and type, and a number that no record can have is Unsendable.
 """
 
 from typing import Any
 
 from everlog.client.core.columns.columns import arrow_compute, load_arrow
+from everlog.client.core.errors import Unsendable, UnsendableType
+from everlog.model.errors import ErrorCode
 from everlog.ports.files import Buffer
 from everlog.records.column_buffers import BinarySource, HeaderSource, NumberSource
 
@@ -44,7 +46,10 @@ def as_times(array: Any, name: str) -> Any:
         raise _wrong_type(name, kind, "timestamp, or int64 for milliseconds since 1970")
     first = arrow_compute().min(moments).as_py()
     if first is not None and first < 0:
-        raise ValueError(f"column {name!r}: a timestamp is {first} ms, expected none before 1970")
+        raise Unsendable(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"column {name!r}: a timestamp is {first} ms, expected none before 1970",
+        )
     return moments
 
 
@@ -73,7 +78,7 @@ def as_headers(array: Any, name: str) -> Any:
     for part in _pairs_of(array):
         try:
             as_bytes(part[:0], name)
-        except TypeError:
+        except UnsendableType:
             raise _wrong_type(name, kind, _HEADERS) from None
     return array
 
@@ -148,7 +153,9 @@ def _cast_numbers(array: Any, kind: Any, name: str, what: str) -> Any:
     try:
         return array.cast(kind)
     except ValueError as error:
-        raise ValueError(f"column {name!r} of type {array.type}: expected {what}: {error}") from None
+        raise Unsendable(
+            ErrorCode.INVALID_RECORD, f"column {name!r} of type {array.type}: expected {what}: {error}"
+        ) from None
 
 
 def _memory(buffer: Any) -> Buffer:
@@ -156,5 +163,5 @@ def _memory(buffer: Any) -> Buffer:
     return _NOTHING if buffer is None else memoryview(buffer)
 
 
-def _wrong_type(name: str, kind: Any, expected: str) -> TypeError:
-    return TypeError(f"column {name!r} is of type {kind}: expected {expected}")
+def _wrong_type(name: str, kind: Any, expected: str) -> UnsendableType:
+    return UnsendableType(ErrorCode.INVALID_RECORD, f"column {name!r} is of type {kind}: expected {expected}")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from everlog.client.core.consumer.errors import Misused
+from everlog.client.core.errors import Misused
 from everlog.client.core.group.types import OffsetAndMetadata
 from everlog.model.topics import TopicPartition, topic_name_problem
 
@@ -32,8 +32,13 @@ def as_places(given: Iterable[Place]) -> list[TopicPartition]:
     return list(dict.fromkeys(as_place(each) for each in given))
 
 
-def as_topics(given: Sequence[str] | str | None, pattern: str | None) -> tuple[str, ...]:
-    """Names of topics, each once; either names or a pattern must be given."""
+def as_topics(
+    given: Sequence[str] | str | None, pattern: str | None, *, matches_here: bool = True
+) -> tuple[str, ...]:
+    """Names of topics, each once; either names or a pattern must be given.
+
+    What the broker matches (RE2) it has to judge as well: only with `matches_here` must `re` read a pattern.
+    """
     names = (given,) if isinstance(given, str) else tuple(dict.fromkeys(given or ()))
     if bool(names) == (pattern is not None):
         raise Misused("subscribe takes topics or a pattern: expected one of the two")
@@ -41,7 +46,7 @@ def as_topics(given: Sequence[str] | str | None, pattern: str | None) -> tuple[s
         problem = topic_name_problem(name)
         if problem is not None:
             raise Misused(problem)
-    if pattern is not None:
+    if pattern is not None and matches_here:
         try:
             re.compile(pattern)
         except re.error as error:

@@ -1,17 +1,20 @@
 """What one answer brought of one partition: the batches that an application may see (C1, C6)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from everlog.client.core.consumer.errors import DamagedBatch
 from everlog.model.errors import CorruptDataError
 from everlog.model.topics import TopicPartition
 from everlog.records.batch import BatchView, whole_batches
 from everlog.records.control import ControlType, control_type
 from everlog.records.reader import Record, read_records
+from everlog.records.runs import PlainRun, plain_run
 from everlog.wire.messages.fetch import PartitionData
 
 _WRONG_CHECKSUM = "its checksum does not hold"
+_NO_WHOLE_BATCH = "the answer ends within it"
 
 
 class Checks(Enum):
@@ -28,7 +31,8 @@ class Chunk:
     """Batches of one partition in order. They point into the answer's buffer and keep it alive."""
 
     place: TopicPartition
-    batches: list[BatchView]
+    batches: Sequence[BatchView]
+    """A PlainRun where all of them are plain, which whoever takes many at a time reads as one."""
     start: int
     end: int | None
     high_watermark: int
@@ -63,10 +67,12 @@ class Chunk:
         following = self.batches[stop].base_offset if stop < len(self.batches) else self.next_offset
         return replace(self, batches=batches, next_offset=following, leader_epoch=batches[-1].leader_epoch)
 
-    def checked(self) -> "tuple[Chunk, CorruptDataError | None]":
+    def checked(self) -> "tuple[Chunk, DamagedBatch | None]":
         """The batches whose checksums hold, up to the first where one does not; also what is wrong there."""
         if self.is_checked:
             return self, None
+        if isinstance(self.batches, PlainRun) and self.batches.checksums_hold():
+            return replace(self, is_checked=True), None
         at, epoch = self.start, -1
         for number, batch in enumerate(self.batches):
             if not batch.checksum_holds():
@@ -78,14 +84,33 @@ class Chunk:
                     counted_bytes=-1,
                     is_checked=True,
                 )
-                return good, _damaged(self.place, at, _WRONG_CHECKSUM)
+                return good, DamagedBatch(_WRONG_CHECKSUM, self.place, at)
             at, epoch = batch.next_offset, batch.leader_epoch
         return replace(self, is_checked=True), None
 
     def rest(self, start: int) -> "Chunk":
         """What of it is left from an offset on."""
+        run = plain_run(self.batches.raw, start) if isinstance(self.batches, PlainRun) else None
+        if run is not None:
+            # Else whoever asks for the size would make a view of every batch.
+            return replace(self, batches=run, start=start, counted_bytes=len(run.raw))
         left = [batch for batch in self.batches if batch.next_offset > start]
         return replace(self, batches=left, start=start, counted_bytes=-1)
+
+    def cut(self, max_bytes: int) -> "tuple[Chunk, Chunk | None]":
+        """The first batches of a run, about `max_bytes` and one at least, and what is left."""
+        assert isinstance(self.batches, PlainRun)
+        first, others = self.batches.cut(max_bytes)
+        if others is None:
+            return self, None
+        taken = replace(
+            self,
+            batches=first,
+            next_offset=first.next_offset,
+            leader_epoch=first.leader_epoch,
+            counted_bytes=len(first.raw),
+        )
+        return taken, replace(self, batches=others, start=first.next_offset, counted_bytes=len(others.raw))
 
 
 def read_chunk(
@@ -97,16 +122,23 @@ def read_chunk(
     read_committed: bool = False,
     checks: Checks = Checks.ALL,
 ) -> Chunk | None:
-    """The chunk from `start` on; None if no whole batch came. CorruptDataError names partition and offset.
+    """The chunk from `start` on; None if nothing came. DamagedBatch names partition and offset.
 
-    Markers and, under `read_committed`, batches of aborted transactions are left out, so it may be empty.
+    Markers and, under `read_committed`, batches of aborted transactions are left out, so it may be empty. It
+    ends before what is damaged, which is an error where nothing comes before it.
     """
+    run = plain_run(partition.records or b"", start)
+    ends_in_time = run is not None and (end is None or run.next_offset <= end)
+    if run is not None and ends_in_time and (checks is not Checks.ALL or run.checksums_hold()):
+        return _chunk_of_run(place, partition, start, end, run, is_checked=checks is not Checks.UNSEEN)
     visible: list[BatchView] = []
     aborted = Aborted(partition) if read_committed else None
     last: BatchView | None = None
     size = 0
+    is_cut_off = bool(partition.records)
     try:
         for batch in whole_batches(partition.records or b""):
+            is_cut_off = False
             if batch.next_offset <= start:
                 continue
             if checks is Checks.ALL or (checks is Checks.UNSEEN and batch.is_control):
@@ -120,9 +152,13 @@ def read_chunk(
             if not hidden and not batch.is_control:
                 visible.append(batch)
                 size += batch.size
+        if is_cut_off:
+            # Brokers send one whole batch at least: to ask again would bring the same, at once and for ever.
+            raise CorruptDataError(_NO_WHOLE_BATCH)
     except CorruptDataError as error:
-        at = start if last is None else last.next_offset
-        raise _damaged(place, at, error) from None
+        if last is None or not visible:
+            at = start if last is None else last.next_offset
+            raise DamagedBatch(error, place, at) from None
     if last is None:
         return None
     return Chunk(
@@ -138,13 +174,31 @@ def read_chunk(
     )
 
 
+def _chunk_of_run(
+    place: TopicPartition,
+    partition: PartitionData,
+    start: int,
+    end: int | None,
+    run: PlainRun,
+    *,
+    is_checked: bool,
+) -> Chunk:
+    return Chunk(
+        place,
+        run,
+        start,
+        end,
+        partition.high_watermark,
+        run.next_offset,
+        run.leader_epoch,
+        len(run.raw),
+        is_checked,
+    )
+
+
 def _check(batch: BatchView) -> None:
     if not batch.checksum_holds():
         raise CorruptDataError(_WRONG_CHECKSUM)
-
-
-def _damaged(place: TopicPartition, offset: int, why: object) -> CorruptDataError:
-    return CorruptDataError(f"the batch of {place} at offset {offset} is damaged: {why}")
 
 
 class Aborted:

@@ -1,23 +1,20 @@
 """What a consumer tells its application, besides what goes wrong with the cluster.
 
 EverlogError
-├── Misused              a call that does not fit, such as a seek in a partition that is not assigned
 ├── Woken                `wakeup` was called: poll gave up waiting
 ├── OffsetsNeeded        it is not known where to read on in some partitions; `seek` decides
 │   ├── NoOffset             nothing is committed, and auto_offset_reset is none
 │   ├── OffsetOutOfRange     the log does not hold the offset, and auto_offset_reset is none
 │   └── LogTruncated         the log lost records that were read, and auto_offset_reset is none (KIP-320)
-└── DeserializationError a key or a value cannot be read; `seek` behind it to go on without it
+├── DeserializationError a key or a value cannot be read; `seek` behind it to go on without it
+└── CorruptDataError     bytes are not what was written (model.errors)
+    └── DamagedBatch         so it is with a batch of a partition; `seek` behind it to go on without it
 """
 
 from collections.abc import Mapping, Sequence
 
-from everlog.model.errors import EverlogError
+from everlog.model.errors import CorruptDataError, EverlogError
 from everlog.model.topics import TopicPartition
-
-
-class Misused(EverlogError):
-    """A call that does not fit what the consumer is doing."""
 
 
 class Woken(EverlogError):
@@ -79,3 +76,18 @@ class DeserializationError(EverlogError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.args[0], self.place, self.offset)
+
+
+class DamagedBatch(CorruptDataError):
+    """A batch of a partition is not what was written, from `offset` on; every record before it was returned.
+
+    The next poll fetches it again, so a retry may help; not so where its checksum holds or was not looked at,
+    and its records cannot be read. `seek(error.place, error.offset + 1)` goes on behind the offset; how far
+    the batch reaches is as much in doubt as all of it, so the same may be said of the offset that follows.
+    """
+
+    def __init__(self, why: object, place: TopicPartition, offset: int, *, retriable: bool = True) -> None:
+        super().__init__(f"the batch of {place} at offset {offset} is damaged: {why}")
+        self.place = place
+        self.offset = offset
+        self.retriable = retriable

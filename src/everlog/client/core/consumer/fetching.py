@@ -4,13 +4,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from everlog.client.core.consumer.chunks import Checks, Chunk, read_chunk
+from everlog.client.core.consumer.errors import DamagedBatch
 from everlog.client.core.consumer.fetch_sessions import SESSION_ERRORS, Ask, FetchSession
 from everlog.client.core.consumer.positions import NO_REPLICA, PartitionState, Positions, Stage
 from everlog.client.core.consumer.settings import ConsumerSettings
 from everlog.client.core.errors import error_code, refusal
 from everlog.client.core.metadata import Broker, ClusterView
 from everlog.client.core.retry import Verdict, verdict
-from everlog.model.errors import CorruptDataError, ErrorCode, EverlogError
+from everlog.model.errors import ErrorCode, EverlogError
 from everlog.model.ids import Uuid
 from everlog.model.topics import TopicPartition
 from everlog.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -202,7 +203,7 @@ class Fetching:
                 read_committed=self._settings.read_committed,
                 checks=self._checks,
             )
-        except CorruptDataError as error:
+        except DamagedBatch as error:
             state.problem = error
             return
         if chunk is not None:
@@ -227,9 +228,7 @@ class Fetching:
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._positions.take_out_of_range(state)
         elif code is ErrorCode.CORRUPT_MESSAGE:
-            state.problem = CorruptDataError(
-                f"the broker finds the batch of {place} at offset {state.fetch_offset} damaged"
-            )
+            state.problem = DamagedBatch("so the broker finds it", place, state.fetch_offset)
         elif verdict(code) is Verdict.REFRESH:
             told = partition.current_leader
             newer = taken.view.with_new_leader(place, told.leader_id, told.leader_epoch)

@@ -13,12 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
 
 from everlog.client.core.consumer.chunks import Chunk
-from everlog.client.core.consumer.errors import LogTruncated, Misused, NoOffset, OffsetOutOfRange
+from everlog.client.core.consumer.errors import LogTruncated, NoOffset, OffsetOutOfRange
 from everlog.client.core.consumer.fetch_sessions import Ask
 from everlog.client.core.consumer.list_offsets import EARLIEST, LATEST
 from everlog.client.core.consumer.settings import EARLIEST as RESET_EARLIEST
 from everlog.client.core.consumer.settings import NONE as RESET_NONE
 from everlog.client.core.consumer.settings import reset_duration_ms
+from everlog.client.core.errors import Misused
 from everlog.client.core.metadata import ClusterView
 from everlog.model.errors import EverlogError
 from everlog.model.ids import NO_UUID, Uuid

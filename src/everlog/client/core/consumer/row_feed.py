@@ -8,27 +8,96 @@ from collections.abc import Callable, Sequence
 
 from everlog.client.core.columns.feed import Portion
 from everlog.client.core.consumer.chunks import Chunk
-from everlog.client.core.consumer.errors import DeserializationError
+from everlog.client.core.consumer.errors import DamagedBatch, DeserializationError
 from everlog.client.core.consumer.positions import PartitionState
 from everlog.client.core.consumer.settings import Deserializer
 from everlog.model.errors import CorruptDataError
 from everlog.model.topics import TopicPartition
-from everlog.records.rows import ConsumerRecord, RowRun, read_rows
+from everlog.records.batch import BatchView, batch_at
+from everlog.records.rows import ConsumerRecord, RowRun, read_rows, read_run
+from everlog.records.runs import PlainRun
 
 READ_ROWS = 500
 """About so many records are read at a time, however few are asked for; of small batches several then."""
 
 
+class _Batches:
+    """Reads the batches of a chunk one by one."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self._chunk = chunk
+        self._at = 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether none is left."""
+        return self._at >= len(self._chunk.batches)
+
+    @property
+    def batch(self) -> BatchView:
+        """The next one."""
+        return self._chunk.batches[self._at]
+
+    def read(self, rows: list[ConsumerRecord], _count: int) -> tuple[int, int]:
+        """Append the rows of the next batch; return what follows it, and its epoch."""
+        chunk, batch = self._chunk, self.batch
+        read_rows(batch, chunk.place.topic, chunk.place.partition, chunk.start, chunk.end, rows)
+        self._at += 1
+        return batch.next_offset, batch.leader_epoch
+
+
+class _Run:
+    """Reads the batches of a run, many in one call."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        assert isinstance(chunk.batches, PlainRun)
+        self._chunk = chunk
+        self._raw = chunk.batches.raw
+        self._at = 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether none is left."""
+        return self._at >= len(self._raw)
+
+    @property
+    def batch(self) -> BatchView:
+        """The next one."""
+        return batch_at(self._raw, self._at)
+
+    def read(self, rows: list[ConsumerRecord], count: int) -> tuple[int, int]:
+        """Append the rows of the next batches until there are `count`; return what follows, and the epoch."""
+        chunk, began_at = self._chunk, self._at
+        self._at, *read_to = read_run(
+            self._raw,
+            began_at,
+            chunk.place.topic,
+            chunk.place.partition,
+            chunk.start,
+            chunk.end,
+            rows,
+            count,
+        )
+        if self._at == began_at:
+            read_rows(self.batch, chunk.place.topic, chunk.place.partition, chunk.start, chunk.end, [])
+            raise AssertionError(f"the batch at byte {began_at} of a run was refused and cannot be")
+        return read_to[0], read_to[1]
+
+
 class _Portion:
     """One chunk: rows of its first batches, and the batches that are not read yet."""
 
-    __slots__ = ("at", "batch_at", "chunk", "rows", "state", "version")
+    __slots__ = ("at", "chunk", "is_read", "read_to", "rows", "source", "state", "version")
 
     def __init__(self, state: PartitionState, chunk: Chunk) -> None:
         self.state = state
         self.version = state.version
         self.chunk = chunk
-        self.batch_at = 0
+        self.source = (_Run if isinstance(chunk.batches, PlainRun) else _Batches)(chunk)
+        self.is_read = not chunk.batches
+        """Whether no batch is left to be read."""
+        self.read_to = (chunk.start, -1)
+        """The offset behind the last batch that was read, and its leader epoch."""
         self.rows: list[ConsumerRecord] = []
         self.at = 0
 
@@ -36,20 +105,16 @@ class _Portion:
         """Have rows to hand out; False if the chunk has no more. Reads whole batches, `count` rows about."""
         if self.at < len(self.rows):
             return True
-        batches = self.chunk.batches
         rows: list[ConsumerRecord] = []
-        place = self.chunk.place
-        while self.batch_at < len(batches) and len(rows) < count:
-            batch = batches[self.batch_at]
+        while not self.is_read and len(rows) < count:
             try:
-                read_rows(batch, place.topic, place.partition, self.chunk.start, self.chunk.end, rows)
+                self.read_to = self.source.read(rows, count)
             except CorruptDataError as error:
                 if rows:
                     break  # What is before it can be handed out.
-                raise CorruptDataError(
-                    f"the batch of {place} at offset {batch.base_offset} is damaged: {error}"
-                ) from None
-            self.batch_at += 1
+                at = max(self.source.batch.base_offset, self.chunk.start)
+                raise DamagedBatch(error, self.chunk.place, at, retriable=False) from None
+            self.is_read = self.source.is_read
         self.rows, self.at = rows, 0
         return bool(rows)
 
@@ -63,11 +128,10 @@ class _Portion:
             self.state.handed_out(last.offset + 1, last.leader_epoch)
             return handed
         self.rows, self.at = [], 0  # The list is the caller's now.
-        if self.batch_at < len(self.chunk.batches):
-            batch = self.chunk.batches[self.batch_at - 1]
-            self.state.handed_out(batch.next_offset, batch.leader_epoch)
-        else:
+        if self.is_read:
             self.finish()
+        else:
+            self.state.handed_out(*self.read_to)
         return handed
 
     def finish(self) -> None:
@@ -139,7 +203,7 @@ class RowFeed:
                 self._portions.appendleft(_Portion(state, chunk))
 
     def take(self, count: int) -> list[ConsumerRecord]:
-        """The next records, `count` at most. DeserializationError or CorruptDataError about the first."""
+        """The next records, `count` at most. DeserializationError or DamagedBatch about the first."""
         out: list[ConsumerRecord] = []
         self._end_run()
         while len(out) < count and self.is_ready:
@@ -149,7 +213,7 @@ class RowFeed:
                     portion.finish()
                     self._portions.popleft()
                     continue
-            except CorruptDataError:
+            except DamagedBatch:
                 if out:
                     break
                 raise

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from everlog.client.core.producer.delivery import Delivery
+from everlog.client.core.errors import unsendable
+from everlog.client.core.producer.delivery import Delivery, OnDelivery
+from everlog.client.core.producer.network_thread import NetworkThread
 from everlog.client.core.producer.partition_queue import PartitionQueue
 from everlog.client.core.producer.pending_batch import PendingBatch
 from everlog.client.core.producer.settings import ProducerSettings
@@ -72,6 +74,8 @@ class Accumulator:
         """Whether it wants to know of a batch that is ready: it sleeps."""
         self.closed: EverlogError | None = None
         """Why no more records are taken."""
+        self.network_thread = NetworkThread()
+        """Which thread takes, once that is known."""
         self._lock = lock
         self._clock = clock
         self._wake = wake
@@ -105,10 +109,14 @@ class Accumulator:
         value: Buffer | None,
         headers: HeaderPairs,
         timestamp: int,
+        on_delivery: OnDelivery | None = None,
     ) -> Delivery | None:
         """Put a record behind the others of its partition; None if there is no memory for it now.
 
-        Refused if it is too large for any request, and what `close` was given after it.
+        `on_delivery` is told of it on the network thread, in the order of the records.
+
+        Refused if it is too large for any request, Unsendable if it cannot be one, and what `close` was
+        given after it.
         """
         need = _record_bytes(key, value, headers)
         with self._lock:
@@ -136,9 +144,11 @@ class Accumulator:
             assert buffer is not None
             try:
                 index = buffer.append(key, value, headers, timestamp)
-            except BaseException:
+            except BaseException as error:
                 if not batch.count:
                     self._withdraw(queue)
+                if isinstance(error, (TypeError, ValueError, OverflowError)):
+                    raise unsendable(error, f"a record for {queue.place}") from None
                 raise
             batch.count = index + 1
             before = batch.charged_bytes
@@ -151,9 +161,13 @@ class Accumulator:
                     self._rouse()
             elif self.wakes_on_ready and before < self._batch_size <= after:
                 self._rouse()
+            delivery = Delivery(batch, index, timestamp)
+            if on_delivery is not None:
+                # Before anybody can take the batch, and before a record that goes the short way.
+                batch.notices += (delivery, on_delivery)
             if queue.inlet is not None:
                 self._grant(topic, queue, batch)
-        return Delivery(batch, index, timestamp)
+        return delivery
 
     def add_batches(
         self, topic: TopicQueues, batches: Iterable[tuple[int, BatchBuffer]]
@@ -185,15 +199,17 @@ class Accumulator:
                 self._rouse()
         return added
 
-    def when_room(self, need: int, callback: Callable[[], None], *, more: bool = False) -> None:
+    def when_room(self, need: int, callback: Callable[[], None], *, ahead: int | None = None) -> None:
         """Call this once `need` bytes may fit, or the accumulator closes; perhaps at once.
 
-        Who has `more` to come waits, if at all, for a quarter of the memory: a thread that is woken for each
-        batch costs more than the batch.
+        Who has more to come says how many bytes may be `ahead`, if that is less than the memory, and waits,
+        if at all, for a quarter of them: a thread that is woken for each batch costs more than the batch.
         """
+        spared = 0 if ahead is None else max(0, self._memory - ahead)
         with self._lock:
-            if self.closed is None and not self._has_room(need) and self.used_bytes:
-                self._short.append((max(need, self._memory // 4) if more else need, callback))
+            if self.closed is None and not self._has_room(need + spared) and self.used_bytes:
+                much = 0 if ahead is None else (self._memory - spared) // 4
+                self._short.append((spared + max(need, much), callback))
                 if self.wakes_on_ready:
                     self._rouse()
                 return
@@ -306,6 +322,25 @@ class Accumulator:
         for callback in called:
             callback()
 
+    def inherited(self, reason: EverlogError, lock: AbstractContextManager[object]) -> None:
+        """This is another process now, of one thread: take no more records, and let go of those there are.
+
+        The lock is a new one, as the old one's holder may not be here to give it back.
+        """
+        self.closed = reason
+        self._lock = lock
+        self._short.clear()
+        self.active.clear()
+        for topic in self.topics.values():
+            for queue in topic.queues:
+                queue.waiting.clear()
+                if queue.inlet is not None:
+                    queue.inlet.close()
+        batches, self.incomplete = list(self.incomplete), {}
+        for batch in batches:
+            batch.inlet = None
+            batch.abandon(reason, lock)
+
     def _take_served(self) -> list[Callable[[], None]]:
         """Those who waited for room, first come first served, as far as there is some now."""
         called: list[Callable[[], None]] = []
@@ -369,7 +404,9 @@ class Accumulator:
         return batch
 
     def _enqueue(self, queue: PartitionQueue, buffer: BatchBuffer) -> PendingBatch:
-        batch = PendingBatch(queue.place, buffer, self._clock(), (queue.next_order,), self._lock)
+        batch = PendingBatch(
+            queue.place, buffer, self._clock(), (queue.next_order,), self._lock, self.network_thread
+        )
         queue.next_order += 1
         queue.waiting.append(batch)
         self.active[queue] = None

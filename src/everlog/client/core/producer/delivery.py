@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
+from everlog.client.core import surroundings
 from everlog.client.core.errors import TimedOut
 from everlog.client.core.producer.pending_batch import PendingBatch
 from everlog.client.core.producer.record_metadata import UNKNOWN_OFFSET, OnDelivery, RecordMetadata
@@ -108,7 +109,7 @@ class BulkDelivery:
         return all(batch.is_done for batch in self._batches)
 
     def result(self, timeout: float | None = None) -> list[BatchMetadata]:
-        """Where the records lie, batch by batch; the first error if not all are delivered."""
+        """Where the records lie, batch by batch; the first error, or TimedOut, if not all are there."""
         error = self.exception(timeout)
         if error is not None:
             raise error
@@ -118,9 +119,11 @@ class BulkDelivery:
         ]
 
     def exception(self, timeout: float | None = None) -> EverlogError | None:
-        """The first error among the batches, or None if all are delivered. `timeout` is for each batch."""
+        """The first error among the batches, or None if all are delivered. `timeout` is for all together."""
+        until = None if timeout is None else surroundings.monotonic() + timeout
         for batch in self._batches:
-            if not batch.is_done and not batch.wait(timeout):
+            left = None if until is None else max(0.0, until - surroundings.monotonic())
+            if not batch.is_done and not batch.wait(left):
                 raise TimedOut(f"records to {batch.place} were not delivered within {timeout:g} s so far")
         return next((part.error for part in self._parts() if part.error is not None), None)
 

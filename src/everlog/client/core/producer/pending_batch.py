@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from everlog.client.core.producer.identity import ProducerIdentity
+from everlog.client.core.producer.network_thread import NO_THREAD, NetworkThread
 from everlog.client.core.producer.record_metadata import UNKNOWN_OFFSET, tell_all
 from everlog.model.errors import EverlogError
 from everlog.model.topics import TopicPartition
@@ -41,6 +42,7 @@ class PendingBatch:
         "_callbacks",
         "_event",
         "_lock",
+        "_network_thread",
         "_parent",
         "append_time",
         "attempts",
@@ -75,6 +77,7 @@ class PendingBatch:
         opened_at: float,
         order: tuple[int, ...],
         lock: AbstractContextManager[object],
+        network_thread: NetworkThread = NO_THREAD,
     ) -> None:
         self.place = place
         self.buffer: BatchBuffer | None = buffer
@@ -120,6 +123,7 @@ class PendingBatch:
         self.parts: tuple[PendingBatch, PendingBatch] | None = None
         """What it was split into; it is done when both are."""
         self._lock = lock
+        self._network_thread = network_thread
         self._parent: PendingBatch | None = None
         self._event: threading.Event | None = None
         self._callbacks: list[Callable[[], None]] = []
@@ -141,29 +145,36 @@ class PendingBatch:
         return batch, index
 
     def wait(self, timeout: float | None) -> bool:
-        """Block until it is done; False if that takes longer than `timeout` seconds."""
+        """Block until it is done; False if that takes longer than `timeout` seconds.
+
+        Misused on the thread that has to see to it. With a time-out of 0 nobody waits, nor is refused.
+        """
         with self._lock:
             if self.is_done:
                 return True
             if self._event is None:
                 self._event = threading.Event()
             event = self._event
+        if timeout is None or timeout > 0:
+            self._network_thread.refuse_wait(f"records to {self.place}")
         return event.wait(timeout)
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """Call this once it is done: on the network thread, or at once if it is."""
-        with self._lock:
-            if not self.is_done:
-                self._callbacks.append(callback)
-                return
+        if not self.is_done:  # Looked at first: the lock of one that is done may be another process's.
+            with self._lock:
+                if not self.is_done:
+                    self._callbacks.append(callback)
+                    return
         _run(callback)
 
     def notify(self, delivery: "Told", on_delivery: Callable[..., object]) -> None:
         """Have a record's delivery tell what becomes of it; in the order of the records."""
-        with self._lock:
-            if not self.is_done:
-                self.notices += (delivery, on_delivery)
-                return
+        if not self.is_done:
+            with self._lock:
+                if not self.is_done:
+                    self.notices += (delivery, on_delivery)
+                    return
         _run(partial(delivery.tell, on_delivery))
 
     def deliver(self, base_offset: int, append_time: int) -> None:
@@ -174,11 +185,28 @@ class PendingBatch:
         """It will not be delivered."""
         self._finish(UNKNOWN_OFFSET, -1, error)
 
+    def abandon(self, error: EverlogError, lock: AbstractContextManager[object]) -> None:
+        """Fail in a process that was forked: who is to be called back is so in the other one.
+
+        The lock is a new one, as the old one's holder may not be here to give it back. That goes for the
+        event's lock too, and nobody waits for it here.
+        """
+        batch: PendingBatch | None = self
+        while batch is not None:
+            batch._lock = lock
+            batch._event = None
+            batch._callbacks = []
+            batch.notices = []
+            batch = batch._parent
+        self.fail(error)
+
     def divide(self) -> tuple["PendingBatch", "PendingBatch"]:
         """Split it in two, sequence numbers included, for a broker that finds it too large."""
         assert self.buffer is not None
         first, second = (
-            PendingBatch(self.place, half, self.opened_at, (*self.order, number), self._lock)
+            PendingBatch(
+                self.place, half, self.opened_at, (*self.order, number), self._lock, self._network_thread
+            )
             for number, half in enumerate(self.buffer.split())
         )
         for part in (first, second):

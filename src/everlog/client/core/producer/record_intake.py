@@ -1,12 +1,12 @@
 """From what a user sends to a line in the accumulator: serializers, then the partition (P1)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from everlog.client.core import surroundings
-from everlog.client.core.errors import refusal
+from everlog.client.core.errors import UnsendableType, refusal
 from everlog.client.core.producer.accumulator import Accumulator, HeaderPairs, TopicQueues
-from everlog.client.core.producer.delivery import Delivery
+from everlog.client.core.producer.delivery import Delivery, OnDelivery
 from everlog.client.core.producer.partition_queue import PartitionQueue
 from everlog.client.core.producer.partitioner import (
     LoadedPartitioner,
@@ -32,6 +32,18 @@ class RecordIntake:
         self._serialize_value = settings.value_serializer
         self._choose = _chooser(settings, accumulator)
 
+    def topic(self, name: str) -> TopicQueues | None:
+        """What is known of a topic; UnsendableType if that is no name."""
+        try:
+            known = self.topics.get(name)
+        except TypeError:
+            known = None
+        if known is None and not isinstance(cast(object, name), str):
+            raise UnsendableType(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"a record for topic {name!r}: expected its name, a str"
+            )
+        return known
+
     def serialize(self, value: Any, key: Any) -> tuple[Buffer | None, Buffer | None]:
         """Make bytes of a value and a key."""
         if value is not None and self._serialize_value is not None:
@@ -43,15 +55,25 @@ class RecordIntake:
     def route(
         self, topic: TopicQueues, key: Buffer | None, value: Buffer | None, partition: int | None
     ) -> PartitionQueue:
-        """The line of a record's partition; Refused if there is no such partition."""
-        if partition is None:
-            partition = self._choose(topic, key, value)
-        if 0 <= partition < len(topic.queues):
-            return topic.queues[partition]
+        """The line of a record's partition; Refused if there is no such partition.
+
+        UnsendableType if it is no number.
+        """
+        chosen = self._choose(topic, key, value) if partition is None else partition
+        try:
+            if 0 <= chosen < len(topic.queues):
+                return topic.queues[chosen]
+        except TypeError:
+            whose = "partition is" if partition is not None else "the partitioner chose"
+            raise UnsendableType(
+                ErrorCode.INVALID_RECORD,
+                f"a record for {topic.name}: {whose} {chosen!r}: expected a number from 0 to "
+                f"{len(topic.queues) - 1}",
+            ) from None
         raise refusal(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"expected a partition from 0 to {len(topic.queues) - 1}",
-            f"{topic.name}-{partition}",
+            f"{topic.name}-{chosen}",
         )
 
     def add(
@@ -62,9 +84,10 @@ class RecordIntake:
         value: Buffer | None,
         headers: HeaderPairs,
         timestamp: int,
+        on_delivery: OnDelivery | None = None,
     ) -> Delivery | None:
         """Put a record into its line; None if there is no room."""
-        return self._append(topic, queue, key, value, headers, timestamp)
+        return self._append(topic, queue, key, value, headers, timestamp, on_delivery)
 
 
 def _chooser(settings: ProducerSettings, accumulator: Accumulator) -> Choose:
@@ -89,7 +112,10 @@ def _by_key(choose_without: Choose, *, ignores_keys: bool) -> Choose:
     def choose(topic: TopicQueues, key: Buffer | None, value: Buffer | None) -> int:
         if key is None:
             return choose_without(topic, key, value)
-        return partition_of_key(key if type(key) is bytes else bytes(key), len(topic.queues))
+        try:
+            return partition_of_key(key if type(key) is bytes else bytes(memoryview(key)), len(topic.queues))
+        except TypeError:
+            return 0  # No key at all: the record is refused, with words, where it is encoded.
 
     return choose
 
@@ -105,7 +131,10 @@ class _WithoutKey:
 
     def __call__(self, topic: TopicQueues, key: Buffer | None, value: Buffer | None) -> int:
         queues = topic.queues
-        size = (0 if key is None else len(key)) + (0 if value is None else len(value)) + 10
+        try:
+            size = (0 if key is None else len(key)) + (0 if value is None else len(value)) + 10
+        except TypeError:
+            size = 0  # No record at all: it is refused, with words, where it is encoded.
         if topic.stuck is not None:
             size += self._accumulator.gone_short(topic.stuck)
         if self._is_adaptive:

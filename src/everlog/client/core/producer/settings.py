@@ -25,6 +25,8 @@ MAX_IN_FLIGHT_IN_ORDER = 5
 """A broker remembers so many batches of a producer: a retry of an older one would not be recognized."""
 NO_END = 2**31 - 1
 MURMUR2, ROUND_ROBIN = "murmur2", "round_robin"
+STICKY = "sticky"
+"""Another name of murmur2, for what both do with records that have no key."""
 
 Serializer = Callable[[Any], bytes | None]
 """Makes bytes of what an application sends. None stays None, it is not asked about."""
@@ -53,7 +55,7 @@ class ProducerOptions(ConnectionOptions, total=False):
     enable_idempotence: bool
     transactional_id: str | None
     transaction_timeout_ms: int
-    partitioner: Literal["murmur2", "round_robin"] | Partitioner
+    partitioner: Literal["murmur2", "sticky", "round_robin"] | Partitioner
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
     key_serializer: Serializer | None
@@ -69,9 +71,11 @@ def _acks(name: str, value: Any) -> int:
 
 
 def _partitioner(name: str, value: Any) -> Any:
+    if value == STICKY:
+        return MURMUR2
     if value in (MURMUR2, ROUND_ROBIN) or callable(value):
         return value
-    raise wrong(name, value, "'murmur2', 'round_robin' or something to call")
+    raise wrong(name, value, "'murmur2' or 'sticky', which are the same, 'round_robin' or something to call")
 
 
 def _level(name: str, value: Any) -> int:

@@ -6,6 +6,7 @@ broker has proved what it must, and raises AuthenticationFailed if that goes wro
 
 import base64
 import json
+import math
 import re
 from collections.abc import Generator, Mapping
 from typing import Any, cast
@@ -86,7 +87,9 @@ def unsecured_token(
     principal: str, now: float, lifetime_s: float = 3600, scopes: tuple[str, ...] = ()
 ) -> str:
     """A token without a signature, for brokers under test that take such (`now` in seconds since 1970)."""
-    claims: dict[str, Any] = {"sub": principal, "iat": now, "exp": now + lifetime_s}
+    # Brokers read milliseconds, and a token that is issued a part of one ahead of them is refused.
+    issued = math.floor(now)
+    claims: dict[str, Any] = {"sub": principal, "iat": issued, "exp": issued + lifetime_s}
     if scopes:
         claims["scope"] = list(scopes)
     return f"{_segment({'alg': 'none'})}.{_segment(claims)}."

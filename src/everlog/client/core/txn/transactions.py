@@ -41,6 +41,8 @@ TRANSACTION_VERSION = "transaction.version"
 EPOCH_PER_TRANSACTION = 2
 """The level of that feature from which on version 2 is spoken."""
 
+_SEND_OFFSETS = "send_offsets_to_transaction"
+
 
 class Stage(Enum):
     """Where a transactional producer is."""
@@ -90,6 +92,8 @@ class Transactions:
         """Partitions that are to be added first, in version 1."""
         self._groups: set[str] = set()
         """Groups whose offsets may be committed, in version 1."""
+        self._owed: list[tuple[str, Mapping[TopicPartition, OffsetAndMetadata]]] = []
+        """Groups and offsets of calls that have not ended well: with any of them nothing is committed."""
         self._may_be_known = False
         """Whether the coordinator may have heard of this transaction: then it must be told of its end."""
         self._is_known = False
@@ -120,9 +124,28 @@ class Transactions:
         if self.stage is not Stage.IN_TRANSACTION:
             self._allow(Stage.IN_TRANSACTION, wish=wish)
 
-    def start_commit(self) -> None:
+    def start_offsets(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Begin to add offsets; until `offsets_added` nothing is committed. Again if not finished."""
+        self.check_open(_SEND_OFFSETS)
+        if (group, offsets) not in self._owed:
+            # What is owed may still arrive, and would then take the place of what is newer.
+            self._check_owed(_SEND_OFFSETS)
+            self._owed.append((group, dict(offsets)))
+
+    def offsets_added(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Take in that the transaction has the offsets for certain."""
+        self._owed.remove((group, offsets))
+
+    def offsets_left(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Take in that a call for offsets was given up, under way or before it had its turn."""
+        self.lost()
+        if self.may_write and (group, offsets) not in self._owed:
+            self._owed.append((group, dict(offsets)))
+
+    def start_commit(self, wish: str = "commit_transaction") -> None:
         """Take no more records; once all were delivered the end may be asked for. Again if not finished."""
-        self._allow(Stage.IN_TRANSACTION, Stage.COMMITTING, Stage.PREPARED, wish="commit_transaction")
+        self._allow(Stage.IN_TRANSACTION, Stage.COMMITTING, Stage.PREPARED, wish=wish)
+        self._check_owed(wish)
         self.stage = Stage.COMMITTING
 
     def prepared(self) -> PreparedTransaction | None:
@@ -239,7 +262,7 @@ class Transactions:
 
     def group_request(self, group: str) -> AddOffsetsToTxnRequest | None:
         """Add a group, if it has to be added before its offsets."""
-        self.check_open("send_offsets_to_transaction")
+        self.check_open(_SEND_OFFSETS)
         self._may_be_known = True
         if self._renews or group in self._groups:
             return None
@@ -262,7 +285,7 @@ class Transactions:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
     ) -> TxnOffsetCommitRequest:
         """Commit offsets of a group as a part of the transaction."""
-        self.check_open("send_offsets_to_transaction")
+        self.check_open(_SEND_OFFSETS)
         return offset_commit_request(self.transactional_id, self.identity, offsets, group)
 
     def offsets_taken(self, answer: TxnOffsetCommitResponse) -> Turn:
@@ -383,6 +406,15 @@ class Transactions:
     def _give_up(self, error: EverlogError) -> None:
         self.stage = Stage.FATAL
         self.problem = error
+
+    def _check_owed(self, wish: str) -> None:
+        if self._owed:
+            group = self._owed[0][0]
+            raise TransactionMisused(
+                f"{wish}: {_SEND_OFFSETS} for group {group!r} timed out or was cancelled, and whether the "
+                f"transaction of {self.transactional_id!r} has its offsets is not known; call it again with "
+                "the same offsets, or abort_transaction"
+            )
 
     def _allow(self, *stages: Stage, wish: str) -> None:
         if self.stage in stages:
