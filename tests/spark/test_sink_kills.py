@@ -62,7 +62,7 @@ def test_each_row_is_there_once_though_every_process_is_killed_at_every_step(
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("java")
 def test_each_row_is_there_once_though_spark_is_killed(folder: Path) -> None:
     require_java()
     campaign = Campaign(folder, seed=1, java=CHEAP)

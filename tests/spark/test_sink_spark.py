@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from everlog import Admin, Consumer, ConsumerRecord, Producer, TopicPartition
+from everlog.spark.errors import explain
 from everlog.spark.session import LOW_LATENCY, session
 from tests.spark.conftest import NewTopic
-from tests.spark.told import without_stack
+from tests.spark.told import in_one_line, without_stack
 
 PATIENCE_S = 120.0
 
@@ -80,6 +82,102 @@ def test_a_write_with_a_name_is_done_once_and_one_without_each_time(
     assert len(contents(everlog_bootstrap, topic)) == 300
 
 
+def test_a_write_that_says_no_mode_is_told_which_one(
+    spark: Any, everlog_bootstrap: str, tmp_path: Path
+) -> None:
+    frame = spark.range(1).selectExpr("cast(id AS string) AS value")
+    topic = frame.write.format("everlog").option("kafka.bootstrap.servers", everlog_bootstrap)
+    table = frame.write.format("everlog_table").option("path", str(tmp_path / "rows"))
+
+    for name, writer in (("everlog", topic.option("topic", "t")), ("everlog_table", table)):
+        with pytest.raises(Exception, match="ErrorIfExists") as caught:
+            writer.save()
+        said = explain(caught.value) or ""
+        assert said.startswith(f'the format {name} is only ever appended to: write .mode("append") before')
+
+
+def counts(spark: Any, bootstrap: str, topic: str) -> Any:
+    """How often each value is in a topic, as a stream."""
+    reader = spark.readStream.format("everlog").option("kafka.bootstrap.servers", bootstrap)
+    frame = reader.options(subscribe=topic, startingOffsets="earliest").load()
+    return frame.groupBy("value").count().selectExpr("value AS key", "cast(count AS string) AS value")
+
+
+def send(bootstrap: str, topic: str, *values: bytes) -> None:
+    with Producer(bootstrap) as producer:
+        for value in values:
+            producer.send(topic, value)
+
+
+def counted(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    return sorted((record.key, record.value) for record in records(bootstrap, topic))
+
+
+def test_in_complete_mode_each_batch_appends_all_rows(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    source, sink = new_topic(), new_topic()
+    for values in ((b"a", b"b", b"a"), (b"a",)):
+        send(everlog_bootstrap, source, *values)
+        query = (
+            counts(spark, everlog_bootstrap, source)
+            .writeStream.format("everlog")
+            .outputMode("complete")
+            .options(**{"kafka.bootstrap.servers": everlog_bootstrap, "topic": sink})
+            .option("checkpointLocation", str(tmp_path))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(PATIENCE_S)
+
+    assert counted(everlog_bootstrap, sink) == [(b"a", b"2"), (b"a", b"3"), (b"b", b"1"), (b"b", b"1")]
+
+
+def test_an_aggregate_in_update_mode_is_written_once_by_foreach_batch(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    source, sink = new_topic(), new_topic()
+    numbers: list[int] = []
+
+    def write(batch: Any, number: int) -> None:
+        numbers.append(number)
+        written(batch, everlog_bootstrap, topic=sink, writeId=sink, batchId=str(number)).save()
+
+    def run() -> None:
+        writer = counts(spark, everlog_bootstrap, source).writeStream.outputMode("update")
+        writer = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+        assert writer.foreachBatch(write).start().awaitTermination(PATIENCE_S)
+
+    send(everlog_bootstrap, source, b"a", b"b", b"a")
+    run()
+    # As a driver leaves it that ends behind the write and before Spark has noted the batch.
+    (tmp_path / "commits" / "0").unlink()
+    (tmp_path / "commits" / ".0.crc").unlink(missing_ok=True)
+    send(everlog_bootstrap, source, b"a")
+    run()
+
+    assert numbers == [0, 0, 1]
+    assert counted(everlog_bootstrap, sink) == [(b"a", b"2"), (b"a", b"3"), (b"b", b"1")]
+
+
+@pytest.mark.parametrize(("name", "once"), [("everlog", "writeId"), ("everlog_table", "writer")])
+def test_output_mode_update_is_explained_with_what_to_do_instead(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path, name: str, once: str
+) -> None:
+    where = {"everlog": {"topic": new_topic()}, "everlog_table": {"path": str(tmp_path / "rows")}}
+    source = new_topic()
+    send(everlog_bootstrap, source, b"a")
+    writer = counts(spark, everlog_bootstrap, source).writeStream.format(name).outputMode("update")
+    writer = writer.options(**{"kafka.bootstrap.servers": everlog_bootstrap, **where[name]})
+
+    with pytest.raises(StreamingQueryException) as caught:
+        writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination(PATIENCE_S)
+
+    said = in_one_line(caught.value)
+    assert said.startswith("output mode update: Spark has none for a format in Python")
+    assert f'.foreachBatch and .format("{name}"), each once by the options {once} and batchId' in said
+
+
 @pytest.fixture
 def turn_to_low_latency(spark: Any) -> Generator[Callable[[], None]]:
     """Gives the session the settings for low latency when it is called; afterwards they are as before."""
@@ -133,6 +231,68 @@ def test_a_stream_from_topic_to_topic_goes_on_from_its_checkpoint_and_shows_its_
         assert [
             one for one in admin.list_transactions(states=["Ongoing"]) if "spark" in one.transactional_id
         ] == []
+
+
+def test_a_group_hears_of_a_stream_whose_checkpoint_names_its_sources(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    source, sink = new_topic(), new_topic()
+    with Producer(everlog_bootstrap) as producer:
+        for number in range(7):
+            producer.send(source, b"%d" % number)
+    spark.conf.set("spark.sql.streaming.offsetLog.formatVersion", "2")
+    try:
+        reader = spark.readStream.format("everlog").option("kafka.bootstrap.servers", everlog_bootstrap)
+        frame = reader.options(subscribe=source, startingOffsets="earliest").load().select("value")
+        run_now(frame, everlog_bootstrap, tmp_path / "check", topic=sink, commitGroup=f"g-{sink}")
+    finally:
+        spark.conf.unset("spark.sql.streaming.offsetLog.formatVersion")
+
+    assert (tmp_path / "check" / "offsets" / "0").read_text().startswith("v2")
+    with Admin(everlog_bootstrap) as admin:
+        assert [entry.lag for entry in admin.group_lag(f"g-{sink}")] == [0]
+
+
+def test_a_stream_at_least_once_writes_an_unfinished_batch_again_and_its_group_goes_on(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    source, sink = new_topic(2), new_topic(2)
+    group, checkpoint = f"g-{sink}", tmp_path / "checkpoint"
+    options = {"topic": sink, "commitGroup": group, "deliveryGuarantee": "at_least_once"}
+
+    def send(numbers: range) -> None:
+        with Producer(everlog_bootstrap) as producer:
+            for number in numbers:
+                producer.send(source, b"%03d" % number, partition=number % 2)
+
+    def run() -> None:
+        reader = spark.readStream.format("everlog").option("kafka.bootstrap.servers", everlog_bootstrap)
+        reader.options(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+        run_now(reader.load().select("value"), everlog_bootstrap, checkpoint, **options)
+
+    def at() -> list[int | None]:
+        with Admin(everlog_bootstrap) as admin:
+            found = admin.list_group_offsets(group)
+        return [entry.offset for _, entry in sorted(found.items())]
+
+    send(range(60))
+    run()
+    assert contents(everlog_bootstrap, sink) == [f"{number:03}" for number in range(60)]
+    assert at() == [30, 30]
+
+    # As a driver leaves it that ends behind the sink's commit of batch 1 and before Spark has noted it.
+    (checkpoint / "commits" / "1").unlink()
+    (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
+    send(range(60, 70))
+    run()
+
+    # Batch 0 had 20 of each partition; batch 1, the rest, is there twice, and what came later once.
+    assert contents(everlog_bootstrap, sink) == sorted(
+        f"{number:03}" for number in [*range(60), *range(40, 60), *range(60, 70)]
+    )
+    assert at() == [35, 35]
+    with Admin(everlog_bootstrap) as admin:
+        assert [entry.lag for entry in admin.group_lag(group)] == [0, 0]
 
 
 def failure(action: Any) -> str:

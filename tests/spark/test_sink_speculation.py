@@ -20,7 +20,7 @@ from tests.spark.sink_query import PATIENCE_S, committed_values
 from tests.spark.speculating import COMMITTED, ROWS, SLOW
 from tests.spark.standalone import NoRoom, Standalone, standalone_cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("java"), pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[2]
 

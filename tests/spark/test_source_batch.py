@@ -115,6 +115,34 @@ def test_filters_give_the_same_rows_whether_spark_hands_them_down_or_not(
         assert frame.count() == 40
 
 
+def test_each_partition_is_read_from_one_time_of_its_own_to_another(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic(3, retention_ms="-1")
+    begin = 1_700_000_000_000
+    with everlog.Producer(everlog_bootstrap) as producer:
+        for number in range(30):
+            moment = begin + number // 3 * 1000
+            producer.send(topic, b"%d" % (number // 3), partition=number % 3, timestamp=moment)
+        producer.flush(timeout=60)
+
+    def moments(*seconds: float) -> str:
+        return json.dumps({topic: {str(index): begin + int(at * 1000) for index, at in enumerate(seconds)}})
+
+    # Up to the first record of that time or later; none is that late in the last one: it is read to its end.
+    ending = {"endingOffsetsByTimestamp": moments(3, 4.5, 99)}
+    starting = {"startingOffsetsByTimestamp": moments(2, 0, 7.5)}
+    for options, wanted in (
+        (ending, [range(3), range(5), range(10)]),
+        ({**starting, **ending}, [range(2, 3), range(5), range(8, 10)]),
+    ):
+        rows = (
+            a_read(spark, everlog_bootstrap, topic, **options).load().select("partition", "value").collect()
+        )
+        found = [sorted(int(row.value) for row in rows if row.partition == index) for index in range(3)]
+        assert found == [list(each) for each in wanted]
+
+
 def test_values_become_columns_and_bad_ones_are_kept(
     spark: Any, everlog_bootstrap: str, new_topic: NewTopic
 ) -> None:

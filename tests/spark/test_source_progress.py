@@ -73,13 +73,16 @@ def test_a_trigger_waits_for_volume_up_to_the_delay(everlog_bootstrap: str, new_
     clock = Clock()
     limits = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": "1m"}
     with a_query(everlog_bootstrap, topic, clock, **limits) as query:
-        start = query.begin()
+        # A query that has just started reads what there is.
+        start = query.next_end(query.begin(), limited=True)
+        assert start == {at(topic): 5}
+        send(everlog_bootstrap, topic, NUMBERS[:5])
         assert query.next_end(start, limited=True) == start
         clock.now_ms = 60_000
-        assert query.next_end(start, limited=True) == {at(topic): 5}
+        assert query.next_end(start, limited=True) == {at(topic): 10}
         # What is available now is read however little it is.
         query.stop_at_latest()
-        assert query.next_end({at(topic): 4}, limited=True) == {at(topic): 5}
+        assert query.next_end({at(topic): 9}, limited=True) == {at(topic): 10}
 
 
 def test_new_partitions_and_new_topics_are_read_from_their_beginning(

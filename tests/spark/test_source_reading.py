@@ -9,6 +9,7 @@ import pytest
 
 import everlog
 from everlog.client.core.errors import TimedOut
+from everlog.model.errors import ConfigError
 from everlog.spark.source.columns import column_options
 from everlog.spark.source.offsets import DataLost
 from everlog.spark.source.plan import ReadRange
@@ -217,9 +218,37 @@ def test_starts_and_ends_by_time_and_by_group(everlog_bootstrap: str, new_topic:
     assert planned(endingTimestamp="1003000") == [(0, 3)]
     assert planned(startingOffsets=f"group:g-{topic}") == [(4, 10)]
     assert planned(endingOffsets=f"group:g-{topic}") == [(0, 4)]
+    backwards = f"options startingTimestamp and endingTimestamp: {topic}-0 from 5 to 2: expected no start"
+    with pytest.raises(everlog.ConfigError, match=backwards):
+        planned(startingTimestamp="1005000", endingTimestamp="1002000", **strategy)
     with pytest.raises(everlog.ConfigError, match=f"{topic}-1 has no record of 1003500 ms or later"):
         planned(startingTimestamp="1003500")
     with pytest.raises(everlog.ConfigError, match="the group 'nobody' has committed nothing"):
         planned(startingOffsets="group:nobody")
     with pytest.raises(everlog.ConfigError, match=f"must name all partitions .*not named: {topic}-1"):
         planned(startingOffsets=json.dumps({topic: {"0": 3}}))
+
+
+def test_a_batch_from_an_offset_back_to_an_earlier_one_is_a_mistake(
+    everlog_bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic(2)
+    send(everlog_bootstrap, topic, NUMBERS[:20])
+
+    def of_both(first: int) -> str:
+        return json.dumps({topic: {"0": first, "1": 0}})
+
+    def planned(start: int, end: str) -> list[tuple[int, int]]:
+        bounds = {"startingOffsets": of_both(start), "endingOffsets": end}
+        return [(each.start, each.end) for each in plan(options(everlog_bootstrap, topic, **bounds))]
+
+    with pytest.raises(
+        ConfigError, match=f"options startingOffsets and endingOffsets: {topic}-0 from 10 to 5: expected"
+    ):
+        planned(10, of_both(5))
+    assert planned(10, of_both(10)) == []
+    # What is there, or was read by others, may well lie behind: there is nothing to read then.
+    assert planned(20, "latest") == []
+    with everlog.Admin(everlog_bootstrap) as admin:
+        admin.alter_group_offsets(f"g-{topic}", {at(topic): 5})
+    assert planned(10, f"group:g-{topic}") == []

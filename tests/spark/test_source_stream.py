@@ -1,18 +1,24 @@
 """Streaming reads through Spark: from checkpoint to checkpoint, as topics grow."""
 
 import json
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import everlog
 from tests.spark.conftest import NewTopic
 from tests.spark.patience import patiently
 from tests.spark.source_reads import at, delete, send
-from tests.spark.told import in_one_line, without_stack
+from tests.spark.told import first_line_of_a_stream, in_one_line, without_stack
 
+STREAM_FAILED = (
+    r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: \[PYTHON_\w+\] [\w ]+: everlog[\w.]+: (.+)"
+)
 NUMBERS = [b"%d" % number for number in range(100)]
 
 
@@ -61,6 +67,8 @@ def test_runs_read_each_record_once_in_limited_batches_while_partitions_are_adde
         40,
         20,
     ]
+    # Two tasks a batch, of one partition: each writes a file.
+    assert len(spark.read.text(str(tmp_path / "out")).inputFiles()) == 6
     source = query.recentProgress[0].sources[0]
     # The lag is to be seen in the progress.
     assert json.loads(source.endOffset) == {topic: {"0": 40}}
@@ -168,6 +176,30 @@ def test_a_running_query_takes_in_what_is_made_while_a_table_beside_it_stays_as_
     assert sorted(seen[1:]) == [(first, 1, "b", 1, 2), (second, 0, "c", 1, 2)]
 
 
+def test_a_query_that_minds_no_loss_goes_on_with_a_topic_that_was_made_anew(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """The offset of its next batch lies before that of the last one."""
+    topic = new_topic()
+    send(everlog_bootstrap, topic, NUMBERS[:10])
+    run(a_stream(spark, everlog_bootstrap, topic), tmp_path)
+    delete(everlog_bootstrap, topic)
+    with everlog.Admin(everlog_bootstrap) as admin:
+        admin.create_topics([everlog.NewTopic(topic, 1)])
+    send(everlog_bootstrap, topic, NUMBERS[10:14])
+
+    with pytest.raises(StreamingQueryException, match=f"{topic}-0 ends at 4, expected 10 or more"):
+        run(a_stream(spark, everlog_bootstrap, topic), tmp_path)
+    careless = {"failOnDataLoss": "false"}
+    query = run(a_stream(spark, everlog_bootstrap, topic, **careless), tmp_path)
+    assert json.loads(query.recentProgress[-1].sources[0].endOffset) == {topic: {"0": 4}}
+    assert lines(spark, tmp_path) == list(range(14))
+    send(everlog_bootstrap, topic, NUMBERS[14:20])
+    run(a_stream(spark, everlog_bootstrap, topic, maxOffsetsPerTrigger="4", **careless), tmp_path)
+
+    assert lines(spark, tmp_path) == list(range(20))
+
+
 def test_assigned_partitions_are_read_from_where_a_group_is_so_many_bytes_at_a_time(
     spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
 ) -> None:
@@ -196,7 +228,39 @@ def test_assigned_partitions_are_read_from_where_a_group_is_so_many_bytes_at_a_t
     assert [progress.numInputRows for progress in query.recentProgress if progress.numInputRows] == [2, 2, 2]
 
 
-def test_mistakes_of_a_stream_are_told_in_one_line(
+def test_a_batch_waits_until_there_is_enough_or_the_delay_is_over(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic
+) -> None:
+    def batches(delay: str, *counts: int) -> list[int]:
+        """How many rows the batches had that were made of so many records at a time."""
+        topic = new_topic()
+        name = topic.replace("-", "_")
+        limits = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": delay}
+        frame = a_stream(spark, everlog_bootstrap, topic, **limits)
+
+        def attempt() -> Any:
+            started = frame.writeStream.format("memory").queryName(name).start()
+            started.processAllAvailable()
+            return started
+
+        query = patiently(attempt)
+        try:
+            for count in counts:
+                send(everlog_bootstrap, topic, NUMBERS[:count])
+                query.processAllAvailable()  # It returns when the source has nothing for a batch.
+            deadline = time.monotonic() + 60
+            while spark.table(name).count() < sum(counts):
+                assert time.monotonic() < deadline, query.recentProgress
+                query.processAllAvailable()
+            return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+        finally:
+            query.stop()
+
+    assert batches("1h", 4, 5, 1, 12) == [10, 12]
+    assert batches("3s", 9) == [9]
+
+
+def test_mistakes_of_a_stream_are_told_in_the_first_line_of_what_spark_raises(
     spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic = new_topic()
@@ -204,28 +268,53 @@ def test_mistakes_of_a_stream_are_told_in_one_line(
     with everlog.Admin(everlog_bootstrap) as admin:
         admin.delete_records({everlog.TopicPartition(topic, 0): 2})
     nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "500"}
+    silent = "no broker answered at 127.0.0.1:1 within 0.5 s"
     cases: list[tuple[dict[str, str], dict[str, str], str]] = [
-        (nobody, {}, "no broker answered at 127.0.0.1:1 within 0.5 s"),
+        (nobody, {}, silent),
         ({"subscribe": "nowhere"}, {}, "there is no topic 'nowhere' at"),
-        ({"assign": json.dumps({topic: [0, 7]})}, {}, "7"),
+        ({"assign": json.dumps({topic: [0, 7]})}, {}, f"option assign: there is no partition {topic}-7"),
         (
             {"startingOffsets": json.dumps({topic: {"0": 0}})},
             {},
             f"offsets 0 to 1 of {topic}-0 were deleted before they could be read: the log starts at 2",
         ),
-        ({"valueFormat": "json", "valueSchema": "id BIGINTT"}, {}, "BIGINTT"),
-        ({}, nobody, "127.0.0.1:1"),
-        ({}, {"topic": "nowhere", "kafka.allow.auto.create.topics": "false"}, "nowhere"),
+        (
+            {"valueFormat": "json", "valueSchema": "a INT", "mode": "failfast"},
+            {},
+            f"the value of {topic}-0 at",
+        ),
+        ({}, nobody, "broker 127.0.0.1:1 cannot be reached: refused the connection"),
+        (
+            {},
+            {"topic": "nowhere", "kafka.allow.auto.create.topics": "false"},
+            "topic 'nowhere': UNKNOWN_TOPIC",
+        ),
     ]
     for number, (reading, writing, says) in enumerate(cases):
-        said = failure_of_a_stream(spark, everlog_bootstrap, topic, tmp_path / str(number), reading, writing)
-        assert says in said
+        folder = tmp_path / str(number)
+        query, error = failure_of_a_stream(spark, everlog_bootstrap, topic, folder, reading, writing)
+        first = first_line_of_a_stream(error)
+        # Nothing but the words that Spark puts before what a format raises, its type and its message.
+        message = re.fullmatch(STREAM_FAILED, first)
+        assert message is not None, first
+        assert says in message[1]
+        # `query.exception()` has the same, without Spark's first words.
+        told = query.exception()
+        assert told is not None
+        assert first.endswith(first_line_of_a_stream(told))
+        assert in_one_line(error) == in_one_line(told) == message[1]
+
+    # This one is told by `load()`, before there is a query.
+    with pytest.raises(Exception, match="BIGINTT") as caught:
+        a_stream(spark, everlog_bootstrap, topic, valueFormat="json", valueSchema="id BIGINTT")
+    assert "did you mean BIGINT?" in without_stack(caught.value)
 
 
 def failure_of_a_stream(
     spark: Any, bootstrap: str, topic: str, folder: Path, reading: dict[str, str], writing: dict[str, str]
-) -> str:
-    """What a stream from topic to topic says when it fails, in the one line that `explain` makes of it."""
+) -> tuple[Any, BaseException]:
+    """A stream from topic to topic that fails, and what `awaitTermination` raises then."""
+    started: list[Any] = []
 
     def attempt() -> None:
         chosen = {"subscribe": topic} if "assign" not in reading else {}
@@ -238,11 +327,46 @@ def failure_of_a_stream(
         )
         options = {"kafka.bootstrap.servers": bootstrap, "topic": f"{topic}-copy", **writing}
         writer = frame.writeStream.format("everlog").options(**options)
-        query = (
-            writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-        )
+        checkpoint = str(folder / str(len(started)))
+        started.append(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
+        assert started[-1].awaitTermination(240), "the query did not end"
+
+    with pytest.raises(StreamingQueryException) as caught:
+        patiently(attempt)
+    return started[-1], caught.value
+
+
+def test_a_mistake_in_a_function_for_each_batch_is_explained_though_spark_shows_that_function_s_stack(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    send(everlog_bootstrap, topic, NUMBERS[:1])
+
+    def copy(batch: Any, _number: int) -> None:
+        writer = batch.selectExpr("1 AS value").write.format("everlog").mode("append")
+        writer.options(**{"kafka.bootstrap.servers": everlog_bootstrap, "topic": topic}).save()
+
+    frame = a_stream(spark, everlog_bootstrap, topic)
+
+    def attempt() -> None:
+        query = frame.writeStream.foreachBatch(copy).trigger(availableNow=True).start()
         assert query.awaitTermination(240), "the query did not end"
 
-    with pytest.raises(Exception) as caught:  # Spark has a type of its own for each way
+    with pytest.raises(StreamingQueryException) as caught:
         patiently(attempt)
-    return in_one_line(caught.value)
+    assert in_one_line(caught.value) == "column 'value' is of type int: expected string or binary"
+
+
+def test_a_checkpoint_on_s3a_without_its_jar_is_explained(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic
+) -> None:
+    frame = a_stream(spark, everlog_bootstrap, new_topic()).select("value")
+    writer = frame.writeStream.format("everlog").option("kafka.bootstrap.servers", everlog_bootstrap)
+    writer.options(topic="copies", checkpointLocation="s3a://lake/copies")
+
+    with pytest.raises(Exception) as caught:  # Py4J's, as Spark has no type for it
+        writer.start()
+
+    said = in_one_line(caught.value)
+    assert said.startswith("Spark has no file system for s3a://")
+    assert "set spark.jars.packages to org.apache.hadoop:hadoop-aws" in said

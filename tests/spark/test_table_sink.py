@@ -111,6 +111,38 @@ def test_a_query_goes_on_where_it_was_and_a_new_one_adds_nothing_twice(
     assert [commit.batch_id for commit in batches] == [0, 1, 0]
 
 
+def test_two_sources_of_one_topic_in_one_query_bring_all_their_rows(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    send(everlog_bootstrap, topic, *(b'{"id": %d}' % number for number in range(12)), key=b"k")
+    path = str(tmp_path / "lake" / "both")
+
+    def part(name: str, **options: str) -> Any:
+        reader = spark.readStream.format("everlog").option("kafka.bootstrap.servers", everlog_bootstrap)
+        frame = reader.options(subscribe=topic, startingOffsets="earliest", **options).load()
+        return frame.selectExpr(
+            f"'{name}' AS part", "topic AS _topic", "partition AS _partition", "offset AS _offset"
+        )
+
+    query = (
+        part("slow", maxOffsetsPerTrigger="5")
+        .union(part("quick", maxOffsetsPerTrigger="8"))
+        .writeStream.format("everlog_table")
+        .options(path=path, checkpointLocation=str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+    table = open_table(TableSpec(name="both", topic="both", location=path), create=False)
+    rows = table.read(["part", "_offset"]).to_pylist()
+    assert sorted((row["part"], row["_offset"]) for row in rows) == [
+        (name, offset) for name in ("quick", "slow") for offset in range(12)
+    ]
+    assert table.offsets() == {TopicPartition(topic, 0): 12}
+
+
 def test_a_compacted_topic_becomes_its_current_state(
     spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
 ) -> None:
@@ -159,6 +191,39 @@ def test_rows_of_a_batch_query_go_into_a_table_and_on_into_a_topic(
     )
     found = [json.loads(record.value) for record in read_values(everlog_bootstrap, topic, 10)]
     assert sorted(row["square"] for row in found) == [n * n for n in range(1, 20, 2)]
+
+
+def test_an_aggregate_in_update_mode_is_kept_as_its_current_state_by_foreach_batch(
+    spark: Any, everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic, path, checkpoint = new_topic(), str(tmp_path / "totals"), tmp_path / "checkpoint"
+    numbers: list[int] = []
+
+    def keep(batch: Any, number: int) -> None:
+        numbers.append(number)
+        writer = batch.write.format("everlog_table").mode("append").options(mode="upsert", keys="item")
+        writer.options(writer="totals", batchId=number).save(path)
+
+    def run() -> None:
+        reader = spark.readStream.format("everlog").option("kafka.bootstrap.servers", everlog_bootstrap)
+        frame = reader.options(subscribe=topic, startingOffsets="earliest").load()
+        totals = frame.selectExpr("cast(value AS string) AS item").groupBy("item").count()
+        writer = totals.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint))
+        writer.foreachBatch(keep).trigger(availableNow=True).start().awaitTermination()
+
+    send(everlog_bootstrap, topic, b"tea", b"rice", b"tea", key=b"k")
+    run()
+    # As a driver leaves it that ends behind the table's commit and before Spark has noted the batch.
+    (checkpoint / "commits" / "0").unlink()
+    (checkpoint / "commits" / ".0.crc").unlink(missing_ok=True)
+    send(everlog_bootstrap, topic, b"tea", key=b"k")
+    run()
+
+    table = open_table(TableSpec(name="totals", topic="totals", location=path), create=False)
+    rows = table.read(["item", "count"]).to_pylist()
+    assert sorted((row["item"], row["count"]) for row in rows) == [("rice", 1), ("tea", 3)]
+    assert numbers == [0, 0, 1]
+    assert [commit.batch_id for commit in table.history() if commit.operation == "batch"] == [0, 1]
 
 
 def test_what_will_not_do_is_told_in_one_line(spark: Any, everlog_bootstrap: str, tmp_path: Path) -> None:

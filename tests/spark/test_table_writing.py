@@ -76,6 +76,29 @@ def test_batch_queries_add_their_rows_each_time_unless_they_have_a_number(target
     assert ids(target) == [1, 1, 7]
 
 
+def test_small_files_become_few_every_twenty_batches(target: Target) -> None:
+    for batch in range(20):
+        staged = [stage(target, rows(10 * batch + n), "query", batch) for n in range(6)]
+        assert len(table(target).data_files()) == 6 * batch
+        assert isinstance(commit(target, "query", batch, staged), Committed)
+
+    assert len(table(target).data_files()) == 1
+    assert ids(target) == [10 * batch + n for batch in range(20) for n in range(6)]
+    assert isinstance(commit(target, "query", 19, [stage(target, rows(0), "query", 19)]), Already)
+
+
+def test_a_batch_counts_though_the_table_cannot_be_tidied_up(
+    target: Target, caplog: pytest.LogCaptureFixture
+) -> None:
+    commit(target, "query", 18, [stage(target, rows(n), "query", 18) for n in range(100)])
+    Path(table(target).files()[0]).unlink()
+
+    assert isinstance(commit(target, "query", 19, [stage(target, rows(100), "query", 19)]), Committed)
+
+    assert table(target).last_batch("query") == 19
+    assert "table t: not tidied up" in caplog.text
+
+
 def test_where_rows_came_from_has_the_names_of_the_table(target: Target) -> None:
     batch = pa.RecordBatch.from_pydict(
         {"id": [1], "topic": ["t"], "partition": [0], "offset": [3], "key": [b"k"], "value": [b"v"]}

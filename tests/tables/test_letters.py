@@ -75,3 +75,29 @@ def test_letters_of_a_try_that_died_before_its_commit_are_not_sent_again(table_s
 
     assert offsets_of_letters(table_spec) == [1, 3, 5, 7, 9, 11]
     assert ids(table) == [0, 2, 4, 6, 8, 10]
+
+
+def test_a_letter_of_a_record_that_comes_late_is_sent(table_spec: TableSpec) -> None:
+    """A join of streams keeps records for a later batch."""
+    table = open_table(table_spec)
+    commit_batch(table, "q", 0, [mixed(table, 4, 8)], ranges_of(table_spec, 0, 8), repeats=False)
+    commit_batch(table, "q", 1, [mixed(table, 0, 4)], ranges_of(table_spec, 8, 9), repeats=False)
+
+    assert offsets_of_letters(table_spec) == [1, 3, 5, 7]
+    assert sorted(ids(table)) == [0, 2, 4, 6]
+
+
+def test_letters_of_a_query_are_sent_once_for_each_batch_whatever_its_range(table_spec: TableSpec) -> None:
+    table = open_table(table_spec)
+    commit_batch(table, "q", 1, [mixed(table, 4, 8)], ranges_of(table_spec, 4, 8), repeats=False)
+    late = mixed(table, 0, 4)
+    for _ in range(2):  # It died before its commit.
+        with LetterBox(table_spec, "q") as box:
+            box.send(table.bad_records([late]), OffsetRanges(), 2)
+    commit_batch(table, "q", 2, [late], OffsetRanges(), repeats=False)
+
+    assert offsets_of_letters(table_spec) == [1, 3, 5, 7]
+
+
+def ranges_of(spec: TableSpec, start: int, end: int) -> OffsetRanges:
+    return OffsetRanges.of({(spec.topic, 0): (start, end)})

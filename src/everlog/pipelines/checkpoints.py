@@ -1,13 +1,12 @@
 """How far flows have come, from their checkpoints alone: no Spark is started for it."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 from everlog.model.topics import TopicPartition
+from everlog.spark.offset_log import read_offset_log
 
 CHECKPOINTS = "_checkpoints"
 STREAMS = "_streams"
@@ -38,25 +37,6 @@ def read_checkpoints(storage: Path) -> list[Checkpoint]:
             if flow not in newest or newest[flow][0] < number:
                 newest[flow] = number, path
     return [_read(flow, path) for flow, (_, path) in sorted(newest.items())]
-
-
-def offsets_of_source(text: str) -> dict[TopicPartition, int]:
-    """A source's offset, `{"topic": {"0": 123}}`; empty if it is that of another kind of source."""
-    try:
-        read: object = json.loads(text)
-    except ValueError:
-        return {}
-    if not isinstance(read, dict):
-        return {}
-    offsets: dict[TopicPartition, int] = {}
-    for topic, partitions in cast(dict[str, object], read).items():
-        if not isinstance(partitions, dict):
-            return {}
-        for partition, offset in cast(dict[str, object], partitions).items():
-            if not partition.isdigit() or not isinstance(offset, int):
-                return {}
-            offsets[TopicPartition(topic, int(partition))] = offset
-    return offsets
 
 
 def short_flow(name: str) -> str:
@@ -92,15 +72,9 @@ def _last(directory: Path) -> int | None:
     return max(batches, default=None)
 
 
-def _offsets(path: Path) -> dict[TopicPartition, int]:
+def _offsets(path: Path) -> Offsets:
     try:
-        # A line for the version, one for the settings of the batch, then a line a source; `-` for none.
-        lines = path.read_text("utf-8").splitlines()[2:]
+        # Two sources of one flow may read one topic: what counts is the one that is behind.
+        return read_offset_log(path.read_text("utf-8")).ends
     except (OSError, UnicodeDecodeError):
         return {}  # Spark removes old ones while we read.
-    found: dict[TopicPartition, int] = {}
-    for line in lines:
-        for partition, offset in offsets_of_source(line).items():
-            # Two sources of one flow may read one topic: what counts is the one that is behind.
-            found[partition] = min(offset, found.get(partition, offset))
-    return found

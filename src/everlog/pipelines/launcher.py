@@ -20,10 +20,11 @@ _END_SECONDS = 45.0
 class RunProcess:
     """A run in a child process, in a process group of its own: Ctrl-C at a terminal reaches only us.
 
-    Use it as a context manager; on leaving it nothing of the run is left, neither Python nor Java.
+    Use it as a context manager; on leaving it nothing of the run is left, neither Python nor Java. The file
+    `lock` stays open in the process too: if we are killed, other runs are kept out until it has ended.
     """
 
-    def __init__(self, job: Job, log: Path | None) -> None:
+    def __init__(self, job: Job, log: Path | None, lock: int | None = None) -> None:
         reading, writing = os.pipe()
         output: IO[bytes] | int = log.open("wb") if log is not None else sys.stderr.fileno()
         try:
@@ -33,7 +34,7 @@ class RunProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT if log is not None else output,
                 env={**os.environ, "EVERLOG_EVENTS_FD": str(writing)},
-                pass_fds=(writing,),
+                pass_fds=(writing,) if lock is None else (writing, lock),
                 start_new_session=True,
                 text=True,
             )
@@ -118,9 +119,13 @@ def _group_lives(group: int) -> bool:
 
 @contextlib.contextmanager
 def terminated_as_interrupted() -> Generator[None]:
-    """Let SIGTERM, which a service manager sends, end a run as cleanly as Ctrl-C does."""
+    """Let SIGTERM, which a service manager sends, end a run as cleanly as Ctrl-C does.
 
-    def interrupt(_sign: int, _frame: object) -> None:
+    Only Ctrl-C may end it at once when it comes again: `timeout` sends two of SIGTERM.
+    """
+
+    def interrupt(sign: int, _frame: object) -> None:
+        signal.signal(sign, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, interrupt)

@@ -9,8 +9,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from everlog.pipelines.checkpoints import offsets_of_source, short_flow
+from everlog.pipelines.checkpoints import short_flow
 from everlog.pipelines.events import BatchDone, Event
+from everlog.spark.offset_log import offsets_of_source
 
 Tell = Callable[[Event], None]
 

@@ -4,13 +4,17 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from everlog.model.errors import ConfigError
 from everlog.pipelines.project import Project
+
+_ENDING_SECONDS = 60.0
+"""More than a run takes to end, or to give up on a Spark that does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +58,47 @@ def read_record(project: Project) -> RunRecord | None:
 
 
 @contextlib.contextmanager
-def only_run(project: Project) -> Generator[None]:
-    """Keep other runs of the project out; ConfigError if there is one. The lock goes with the process."""
+def only_run(project: Project) -> Generator[int]:
+    """Keep other runs of the project out; ConfigError if there is one.
+
+    Gives the file that has the lock. It goes with the process and with those that are given the file: a run
+    whose command was killed takes some seconds to end, and is waited for.
+    """
     home = _home(project)
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        deadline = time.monotonic() + _ENDING_SECONDS
+        while not _locked(file):
             file.seek(0)
-            raise ConfigError(
-                f"pipeline {project.name!r} is running already, as process {file.read().strip()}: its "
-                "catalog and checkpoints take one run at a time"
-            ) from None
+            command = file.read().strip()
+            if _lives(command) or time.monotonic() > deadline:
+                raise ConfigError(
+                    f"pipeline {project.name!r} is running already, as process {command}: its "
+                    "catalog and checkpoints take one run at a time"
+                )
+            time.sleep(0.1)  # nobody is told when a lock is let go, but who waits for it without an end
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        yield
+        yield file.fileno()
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lives(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (ValueError, PermissionError):
+        pass  # not yet written down, or somebody else's
+    return True
 
 
 def running_process(project: Project) -> int | None:

@@ -7,6 +7,7 @@ whoever started this is gone. Events go to a pipe; what Spark and the project pr
 import contextlib
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from everlog.model.errors import ConfigError
+from everlog.model.errors import ConfigError, EverlogError
 from everlog.pipelines.declared import Refresh
 from everlog.pipelines.declared_process import DeclaredProcess, PassFailed
 from everlog.pipelines.events import Event, PassEnded, PhaseBegan, RunEnded, event_line
@@ -25,6 +26,7 @@ from everlog.pipelines.query_events import listen
 from everlog.pipelines.stream_queries import StreamQueries, load_streams
 from everlog.pipelines.streams import Stream
 from everlog.spark.errors import explain
+from everlog.spark.file_systems import require_file_system
 
 _STOP_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
@@ -56,6 +58,10 @@ class _Stopped(Exception):
     """Somebody wants the run to end."""
 
 
+class JavaDied(EverlogError):
+    """The Java that runs Spark has ended before the run; no answer of it will come."""
+
+
 class Run:
     """One run in this process."""
 
@@ -75,6 +81,7 @@ class Run:
         self._tell(PhaseBegan(f"starting Spark on {self._job.master}"))
         self._spark = session(self._project.name, master=self._job.master, settings=self._job.startup)
         self._spark.sparkContext.setLogLevel("WARN")
+        require_file_system(self._spark, self._project.storage)
         for key, value in self._job.settings.items():
             self._spark.conf.set(key, value)
         listen(self._spark, self._tell)
@@ -100,7 +107,7 @@ class Run:
         if self._declared is not None:
             self._declared.close()
         spark, queries = self._spark, self._queries
-        if spark is None:
+        if spark is None or self._java_end() is not None:
             return
 
         def stop() -> None:
@@ -133,6 +140,7 @@ class Run:
             except _Stopped:
                 raise
             except Exception as error:
+                self.check_java()
                 # A broker that is away for a while must not end a pipeline that is to run for ever.
                 failures += 1
                 self._tell(PassEnded(number, explain(error) or str(error)))
@@ -165,6 +173,21 @@ class Run:
     def _wait(self, seconds: float) -> None:
         if self._stopping.wait(seconds):
             raise _Stopped
+        # Who asks it something may wait for ever: Spark Connect tries again and again.
+        self.check_java()
+
+    def check_java(self) -> None:
+        """JavaDied if there is no Java any more, whatever else went wrong for that."""
+        code = self._java_end()
+        if code is not None:
+            cause = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+            raise JavaDied(f"the Java that runs Spark {cause} before the run was over")
+
+    def _java_end(self) -> int | None:
+        # None as well for a Java that somebody else has started.
+        gateway = None if self._spark is None else self._spark.sparkContext._gateway
+        process = getattr(gateway, "proc", None)
+        return None if process is None else process.poll()
 
     def _anew(self, streams: list[Stream]) -> set[str]:
         return {stream.name for stream in streams if self._job.full_all or stream.name in self._job.full}
@@ -224,8 +247,9 @@ def _run(job: Job, tell: Callable[[Event], None], stopping: threading.Event) -> 
         return RunEnded()
     except _Stopped:
         return RunEnded(stopped=True)
-    except Exception as error:  # noqa: BLE001  the edge of the process: whatever it is, its parent shows it
+    except Exception as raised:  # noqa: BLE001  the edge of the process: whatever it is, its parent shows it
         traceback.print_exc()
+        error = _cause(run, raised)
         problem = explain(error) or f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
         detail = error.detail if isinstance(error, PassFailed) else None
         return RunEnded(problem, detail or "".join(traceback.format_exception(error)))
@@ -233,6 +257,16 @@ def _run(job: Job, tell: Callable[[Event], None], stopping: threading.Event) -> 
         if run is not None:
             tell(PhaseBegan("stopping Spark"))
             run.close()
+
+
+def _cause(run: Run | None, error: Exception) -> Exception:
+    """What a run failed with, or that Java is gone, which is behind whatever it was."""
+    try:
+        if run is not None:
+            run.check_java()
+    except JavaDied as death:
+        return death
+    return error
 
 
 if __name__ == "__main__":

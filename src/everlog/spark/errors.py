@@ -74,9 +74,47 @@ _KNOWN = (
         "Spark does not find the format {1}: everlog is not installed in its Python; set PYSPARK_PYTHON",
     ),
     _known(
+        r"data source \"(everlog(?:_table)?)\" cannot be written in the \"(?:ErrorIfExists|Ignore)\" mode",
+        'the format {1} is only ever appended to: write .mode("append") before .save(), as Spark means '
+        "something else if no mode is said",
+    ),
+    _known(
+        r"requirement failed: everlog does not support Update mode",
+        "output mode update: Spark has none for a format in Python; write its batches with .foreachBatch and "
+        '.format("everlog"), each once by the options writeId and batchId',
+    ),
+    _known(
+        r"requirement failed: everlog_table does not support Update mode",
+        "output mode update: Spark has none for a format in Python; write its batches with .foreachBatch and "
+        '.format("everlog_table"), each once by the options writer and batchId',
+    ),
+    _known(
         r"LOCATION_ALREADY_EXISTS[^\n]*?`([^`]+)`\.`?[^\n]*?location '([^']+)'",
         "table {1} is not in the catalog but its files are at {2}: run with the catalog that made them, or "
         "remove them",
+    ),
+    _known(
+        r"Class org\.apache\.hadoop\.fs\.s3a\.\w+ not found",
+        "Spark has no file system for s3a://, as PyPI's PySpark comes without it: set spark.jars.packages to "
+        "org.apache.hadoop:hadoop-aws in the version of Spark's own Hadoop, which the name of "
+        "pyspark/jars/hadoop-client-api-*.jar tells, or use hdfs:// or a directory that all machines share",
+    ),
+    _known(
+        r"Class org\.apache\.hadoop\.fs\.(\w+)\.\w+ not found",
+        "Spark has no file system for {1}, as PyPI's PySpark comes without it: set spark.jars.packages to "
+        "its package in the version of Spark's own Hadoop, or use hdfs:// or a directory that all machines "
+        "share",
+    ),
+    _known(
+        r"No FileSystem for scheme \"s3n?\"",
+        "Spark calls the file system of S3 s3a://, and PyPI's PySpark comes without it: set "
+        "spark.jars.packages to org.apache.hadoop:hadoop-aws in the version of Spark's own Hadoop, or use "
+        "hdfs:// or a directory that all machines share",
+    ),
+    _known(
+        r"No FileSystem for scheme \"([^\"]+)\"",
+        "Spark has no file system for {1}://: set spark.jars.packages to the package that brings it, or use "
+        "hdfs:// or a directory that all machines share",
     ),
     _known(
         r"java\.lang\.OutOfMemoryError",
@@ -91,6 +129,7 @@ _PYTHON = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Warning|Interru
 _CONDITION = re.compile(
     r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.+?)(?:\s*SQLSTATE:|\n\n|\n\tat |\Z)", re.DOTALL
 )
+_JAVA = re.compile(r"^An error occurred while calling [^\n]*\n: (?:[\w.]+\.)?(\w+): ([^\n]+)")
 _PLACE = re.compile(r'^\s*File "([^"<]+)", line (\d+)', re.MULTILINE)
 # They wrap the cause and say nothing of it.
 _WRAPPERS = frozenset(
@@ -135,6 +174,8 @@ def explain_text(text: str) -> str | None:
     for condition, sentence in _CONDITION.findall(text):
         if condition.partition(".")[0] not in _WRAPPERS:
             return _one_line(f"{sentence} ({condition})")
+    if java := _JAVA.search(text):
+        return _one_line(": ".join(java.groups()))
     return None
 
 

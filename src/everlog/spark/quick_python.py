@@ -12,6 +12,8 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
+from everlog.spark.cache_folder import cache_folder
+
 NAME = "python-for-spark"
 NAMES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 """Tasks are started by the first, what Spark asks of sources and sinks on the driver by the second."""
@@ -22,17 +24,21 @@ def use_quick_python(master: str, environment: MutableMapping[str, str] = os.env
 
     Nothing changes for who has set PYSPARK_PYTHON, or has another Spark than the one installed with pip.
     """
-    script = _place(environment) / NAME
+    try:
+        # One for each Python: several may be at work for one user.
+        script = cache_folder(environment) / _tag(sys.executable) / NAME
+    except OSError:
+        script = None  # No home to write to: it works without, if slower.
     ours = (sys.executable, str(script))
     names = [name for name in NAMES if environment.get(name, sys.executable) in ours]
     quick = master.startswith("local") and _is_spark_of_pip(environment)
-    if quick and names:
+    if quick and names and script is not None:
         try:
             _write(script, script_for(sys.executable))
         except OSError:
-            quick = False  # No home to write to: it works without, if slower.
+            script = None
     for name in names:
-        environment[name] = str(script) if quick else sys.executable
+        environment[name] = str(script) if quick and script is not None else sys.executable
 
 
 def script_for(python: str) -> str:
@@ -60,12 +66,6 @@ def _is_spark_of_pip(environment: Mapping[str, str]) -> bool:
     if spec is None or spec.origin is None:
         return False
     return home is None or Path(home).resolve() == Path(spec.origin).resolve().parent
-
-
-def _place(environment: Mapping[str, str]) -> Path:
-    home = Path(environment.get("HOME", "~")).expanduser()
-    # One for each Python: several may be at work for one user.
-    return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "everlog" / _tag(sys.executable)
 
 
 def _tag(python: str) -> str:

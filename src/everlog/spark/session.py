@@ -8,6 +8,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from everlog.model.errors import ConfigError
+from everlog.spark.columnar.install import read_columns
 from everlog.spark.java import use_java
 from everlog.spark.quick_python import use_quick_python
 
@@ -40,6 +41,7 @@ def session(
 ) -> "SparkSession":
     """A session in this process, with these settings of Spark on top of ours.
 
+    On `local[…]` batch reads of a topic are handed to Spark as columns, as those of Parquet are.
     With `low_latency` ours have those for many small batches a second, whose checkpoints are on this machine.
     ConfigError, in one line, if pyspark or a Java of 17 or newer is missing.
 
@@ -62,6 +64,9 @@ def session(
     made = builder.getOrCreate()
     if low_latency:
         _write_no_checksums(made)
+    # A session that was there already keeps its master, whichever was asked for.
+    if in_this_process(str(made.sparkContext.master)):
+        read_columns(made)
     return made
 
 
@@ -112,6 +117,11 @@ def settings_for(master: str) -> dict[str, str]:
         if hasattr(socket, "AF_UNIX"):
             settings["spark.python.unix.domain.socket.enabled"] = "true"
     return settings
+
+
+def in_this_process(master: str) -> bool:
+    """Whether driver and executors are one virtual machine: `local`, `local[4]`, not `local-cluster[…]`."""
+    return master == "local" or master.startswith("local[")
 
 
 def on_this_machine(master: str) -> bool:

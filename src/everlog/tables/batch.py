@@ -16,14 +16,16 @@ def commit_batch(
     staged: Sequence[Staged],
     offsets: OffsetRanges | None = None,
     letters: LetterBox | None = None,
+    *,
+    repeats: bool = True,
 ) -> Committed | Already:
     """Send the dead letters of a batch, then commit it; both once, whatever crashes and is done again.
 
     >>> staged = table.stage(records)                      # in tasks, on any machine
     >>> commit_batch(table, "query-1", 7, [staged])        # where the batch is decided
 
-    Without `letters` a box is opened for this batch if it has bad records. Raises BadRecords if it has, and
-    the table has no dead-letter topic: nothing is committed then.
+    Without `letters` a box is opened for this batch if it has bad records. `repeats` is for `Table.commit`.
+    Raises BadRecords if there are some and the table has no dead-letter topic: nothing is committed then.
     """
     last = table.last_batch(writer)
     if (last is None or batch_id > last) and any(each.bad for each in staged):
@@ -32,9 +34,10 @@ def commit_batch(
             seen = seen.hull(each.seen)
         ranges = seen if offsets is None else offsets
         bad = table.bad_records(staged)
+        batch = None if repeats else batch_id
         if letters is not None:
-            letters.send(bad, ranges)
+            letters.send(bad, ranges, batch)
         else:
             with LetterBox(table.spec, writer) as box:
-                box.send(bad, ranges)
-    return table.commit(writer, batch_id, staged, offsets)
+                box.send(bad, ranges, batch)
+    return table.commit(writer, batch_id, staged, offsets, repeats=repeats)

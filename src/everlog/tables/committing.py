@@ -37,28 +37,35 @@ class Plan:
     """Paths of files made for this plan alone: orphans if it is not carried out."""
 
 
-def plan_append(store: Store, view: View, staged: Sequence[Staged], ranges: OffsetRanges) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Came:
+    """Where the rows of a batch came from."""
+
+    ranges: OffsetRanges
+    taken: Coverage
+    """Offsets whose rows the table has: those of the batch are left out."""
+
+
+def plan_append(store: Store, view: View, staged: Sequence[Staged], came: Came) -> Plan:
     """Take the files as they are; only if the table has some of the rows, write them anew without those."""
     files = [file for each in staged for file in each.files]
     for file in files:
         path = store.directory.relative(file.path)
         if not store.directory.exists(path):
             raise StagedLost(f"staged file {path} is gone: it was older than orphans may become")
-    if not view.state.covered.overlaps(ranges):
+    if not came.taken.overlaps(came.ranges):
         return Plan(files, (), view.state.graves, sum(file.rows for file in files), 0)
-    fresh = not_covered(store.read(view, files), view.state.covered)
+    fresh = not_covered(store.read(view, files), came.taken)
     add = store.write(view, [fresh]) if fresh.num_rows else []
     return Plan(
         add, (), view.state.graves, fresh.num_rows, 0, [store.directory.relative(file.path) for file in add]
     )
 
 
-def plan_upsert(
-    spec: TableSpec, store: Store, view: View, staged: Sequence[Staged], ranges: OffsetRanges
-) -> Plan:
+def plan_upsert(spec: TableSpec, store: Store, view: View, staged: Sequence[Staged], came: Came) -> Plan:
     """Replace the files that hold older rows of changed keys; the others stay as they are."""
     key = key_columns(spec)
-    changes = latest(not_covered(_changes(spec, store, view, staged), view.state.covered), key)
+    changes = latest(not_covered(_changes(spec, store, view, staged), came.taken), key)
     identities = identity(changes, key)
     stale = pa.array([], pa.int32())
     remove: list[DataFile] = []
@@ -78,7 +85,7 @@ def plan_upsert(
     places = pa.array(range(changes.num_rows), pa.int32())
     live = pc.invert(pc.is_in(places, value_set=stale))
     changes, identities = changes.filter(live), identities.filter(live)
-    covered = view.state.covered.plus(ranges)
+    covered = view.state.covered.plus(came.ranges)
     graves_path = _keep_graves(
         store, graves.filter(pc.invert(buried.beaten)), graves_of(changes, identities, covered), covered
     )

@@ -21,6 +21,7 @@ from everlog.tables.offsets import Coverage, OffsetRanges
 from everlog.tables.results import Already
 from everlog.tables.spec import TableSpec
 from everlog.tables.table import Table, open_table
+from everlog.tables.upkeep import TIDY_BATCHES
 
 WRITER = "materializer"
 POLL_S = 0.5
@@ -40,7 +41,7 @@ class Pace:
     start: Literal["earliest", "latest"] = "earliest"
     """Where to begin with a topic of which the table has nothing. Partitions that come later, or had nothing
     until a restart, are read from their beginning: rather too much than too little."""
-    tidy_batches: int = 20
+    tidy_batches: int = TIDY_BATCHES
     """After so many batches the table is tidied up if it needs it (`Table.keep_tidy`); 0 for never."""
     skip_lost: bool = False
     """Go on behind records that left the log before they were read, instead of failing with DataLost."""

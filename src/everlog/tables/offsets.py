@@ -110,6 +110,29 @@ class Coverage:
             spans[place] = _joined([*spans.get(place, ()), span])
         return Coverage(spans)
 
+    def with_all(self, other: "Coverage") -> "Coverage":
+        """What one of the two has taken in."""
+        spans = dict(self.spans)
+        for place, more in other.spans.items():
+            spans[place] = _joined([*spans.get(place, ()), *more])
+        return Coverage(spans)
+
+    def without(self, other: "Coverage") -> "Coverage":
+        """What this has taken in and the other has not."""
+        spans: dict[TopicPartition, tuple[Span, ...]] = {}
+        for place, here in self.spans.items():
+            left = list(here)
+            for start, end in other.spans.get(place, ()):
+                cut = [
+                    part
+                    for one in left
+                    for part in ((one[0], min(one[1], start)), (max(one[0], end), one[1]))
+                ]
+                left = [part for part in cut if part[0] < part[1]]
+            if left:
+                spans[place] = tuple(left)
+        return Coverage(spans)
+
     def ends(self) -> dict[TopicPartition, int]:
         """For each partition the offset after the highest that was taken in."""
         return {place: spans[-1][1] for place, spans in self.spans.items()}

@@ -17,6 +17,8 @@ class WriterState:
     batch_id: int
     ends: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
     """Where its ranges ended; its next batch goes on there."""
+    covered: Coverage = field(default_factory=Coverage)
+    """What its own batches have taken in; nothing where that was before it was kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,11 @@ class State:
             {
                 "format": FORMAT,
                 "writers": {
-                    name: {"batch": writer.batch_id, "ends": _dump_ends(writer.ends)}
+                    name: {
+                        "batch": writer.batch_id,
+                        "ends": _dump_ends(writer.ends),
+                        "covered": writer.covered.dump(),
+                    }
                     for name, writer in self.writers.items()
                 },
                 "covered": self.covered.dump(),
@@ -56,6 +62,7 @@ class State:
                         for topic, ends in writer["ends"].items()
                         for partition, end in ends.items()
                     },
+                    Coverage.load(writer.get("covered", {})),
                 )
                 for name, writer in given["writers"].items()
             },
@@ -67,6 +74,16 @@ class State:
         """The id of the writer's last batch."""
         known = self.writers.get(writer)
         return None if known is None else known.batch_id
+
+    def taken_beside(self, writer: str) -> Coverage:
+        """What others than this writer have brought."""
+        own = self.writers.get(writer)
+        taken = self.covered if own is None else self.covered.without(own.covered)
+        for name, other in self.writers.items():
+            if name != writer:
+                # Two writers may have covered the same: the rows came from the first.
+                taken = taken.with_all(other.covered)
+        return taken
 
     def joined(self, writer: str, seen: OffsetRanges) -> OffsetRanges:
         """Ranges of rows, grown down to where the writer's last batch ended.
@@ -90,7 +107,8 @@ class State:
         ends = dict(known.ends) if known is not None else {}
         for place, (_, end) in ranges.spans.items():
             ends[place] = max(end, ends.get(place, end))
-        writers = {**self.writers, writer: WriterState(batch_id, ends)}
+        own = Coverage() if known is None else known.covered
+        writers = {**self.writers, writer: WriterState(batch_id, ends, own.plus(ranges))}
         return replace(self, writers=writers, covered=self.covered.plus(ranges), graves=graves)
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from everlog.model.topics import TopicPartition
 from everlog.tables import steps, upkeep
 from everlog.tables.arrow import Batch, Rows, Schema, pa, pc
-from everlog.tables.committing import Plan, plan_append, plan_upsert
+from everlog.tables.committing import Came, Plan, plan_append, plan_upsert
 from everlog.tables.directory import STAGED, fresh_name
 from everlog.tables.errors import CommitContended, SchemaConflict
 from everlog.tables.file_sizes import cut, target_bytes
@@ -139,13 +139,21 @@ class Table:
     # Committing: where the batch is decided.
 
     def commit(
-        self, writer: str, batch_id: int, staged: Sequence[Staged], offsets: OffsetRanges | None = None
+        self,
+        writer: str,
+        batch_id: int,
+        staged: Sequence[Staged],
+        offsets: OffsetRanges | None = None,
+        *,
+        repeats: bool = True,
     ) -> Committed | Already:
         """Make staged rows part of the table, once: (writer, batch id) is in the table's own history.
 
         A writer's batch ids grow; one that is not above the last is there `Already`. Without `offsets`
         the ranges are those of the rows, joined to where this writer's last batch ended. Rows whose
-        offsets the table has taken in, from any writer, are left out.
+        offsets the table has taken in, from any writer, are left out. A writer of which that cannot be said,
+        as its rows may come long after others of their offsets, and that `repeats` none under a new batch
+        id, has all rows taken but those that others have brought.
         """
         seen = OffsetRanges()
         for each in staged:
@@ -160,11 +168,12 @@ class Table:
             for path in written:
                 self._store.directory.remove(path)
             ranges = view.state.joined(writer, seen) if offsets is None else offsets
+            came = Came(ranges, view.state.covered if repeats else view.state.taken_beside(writer))
             plan: Plan
             if self.spec.mode == "append":
-                plan = plan_append(self._store, view, staged, ranges)
+                plan = plan_append(self._store, view, staged, came)
             else:
-                plan = plan_upsert(self.spec, self._store, view, staged, ranges)
+                plan = plan_upsert(self.spec, self._store, view, staged, came)
             written = plan.written
             steps.reached("commit-planned")
             state = view.state.after(writer, batch_id, ranges, plan.graves)
@@ -281,7 +290,7 @@ class Table:
     def keep_tidy(self, small_files: int = 100, keep: timedelta = timedelta(days=5)) -> Compacted | None:
         """Compact and expire if so many small files have gathered; returns what was compacted, if anything.
 
-        For whoever commits often, to call now and then, as `materialize` does.
+        For whoever commits often, to call now and then, as `materialize` and Spark's writers do.
         """
         if sum(len(files) for files in upkeep.small_files(self._store.load(), self._target)) < small_files:
             return None

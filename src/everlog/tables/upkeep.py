@@ -11,6 +11,8 @@ from everlog.tables.staging import DataFile
 from everlog.tables.store import Change, Store, View
 
 ATTEMPTS = 30
+TIDY_BATCHES = 20
+"""After so many batches of a writer the table is tidied up if it needs it; a look costs a load."""
 ORPHANS_AFTER = timedelta(days=1)
 
 

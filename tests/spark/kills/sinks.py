@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from everlog import Consumer, EverlogError, TopicPartition
-from everlog.spark.table.covered import read_offsets
+from everlog.spark.offset_log import read_offset_log
 from tests.spark.kills.ledger import Count
 from tests.spark.kills_table.job import Job
 from tests.spark.kills_table.scene import KEYS, Scene
@@ -172,7 +172,8 @@ def noted(checkpoint: Path) -> int:
         done = [int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdecimal()]
         if not done:
             return 0
-        return sum(read_offsets((checkpoint / "offsets" / str(max(done))).read_text()).values())
+        text = (checkpoint / "offsets" / str(max(done))).read_text()
+        return sum(read_offset_log(text).ends.values())
     except FileNotFoundError:
         return 0
 

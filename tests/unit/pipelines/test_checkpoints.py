@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from everlog.model.topics import TopicPartition
-from everlog.pipelines.checkpoints import Checkpoint, offsets_of_source, read_checkpoints
+from everlog.pipelines.checkpoints import Checkpoint, read_checkpoints
 from everlog.pipelines.lag import PartitionLag, flow_lags
 
 ORDERS_0 = TopicPartition("orders", 0)
@@ -56,8 +56,14 @@ def test_other_sources_and_sources_without_an_offset_are_passed_over(tmp_path: P
     a_checkpoint(tmp_path / "_streams" / "a" / "0", '{"logOffset":4}', "-", '{"orders":{"1":5}}', "7", done=0)
 
     assert read_checkpoints(tmp_path)[0].done == {ORDERS_1: 5}
-    assert offsets_of_source('{"a":{"x":1}}') == {}
-    assert offsets_of_source("nonsense") == {}
+
+
+def test_flows_whose_sources_have_names_have_their_offsets(tmp_path: Path) -> None:
+    place = tmp_path / "_streams" / "a" / "0"
+    a_checkpoint(place, done=0)
+    (place / "offsets" / "0").write_text('v2\n{}\nnew:{"orders":{"0":7}}\nold:-')
+
+    assert read_checkpoints(tmp_path)[0].done == {ORDERS_0: 7}
 
 
 def test_of_two_sources_on_one_topic_the_one_behind_counts(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,31 @@ def test_a_second_run_is_refused_with_the_first_ones_process(tmp_path: Path) -> 
     assert running_process(project) is None
     with only_run(project):
         pass
+
+
+def test_a_run_whose_command_was_killed_is_waited_for_until_it_has_ended(tmp_path: Path) -> None:
+    project = a_project(tmp_path)
+    reading, writing = os.pipe()
+    code = (
+        "import os, pathlib, subprocess\n"
+        "from tests.unit.pipelines.test_run_record import *\n"
+        f"with only_run(a_project(pathlib.Path({str(tmp_path)!r}))) as lock:\n"
+        f"    subprocess.Popen(['cat'], stdin={reading}, pass_fds=[lock])\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False, pass_fds=[reading])
+    os.close(reading)
+    assert running_process(project) is not None
+    told = threading.Event()
+
+    def end() -> None:
+        told.set()
+        os.close(writing)
+
+    threading.Timer(0.2, end).start()
+    with only_run(project):
+        assert told.is_set()
+        assert running_process(project) == os.getpid()
 
 
 def test_a_run_whose_process_died_is_not_shown_as_running(tmp_path: Path) -> None:

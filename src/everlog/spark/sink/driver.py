@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from everlog.client.sync.admin import Admin
 from everlog.spark.sink.deciding import Decider
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.options import Guarantee, SinkOptions
+from everlog.spark.sink.producers import kept_admin
 from everlog.spark.sink.progress import source_offsets
 from everlog.spark.sink.protocol import abort_batch, commit_at_once, commit_batch
 from everlog.spark.sink.steps import reached
@@ -29,14 +29,14 @@ def abort_stream_batch(options: SinkOptions, outcomes: Sequence[TaskOutcome], ba
 
 
 def commit_write(options: SinkOptions, outcomes: Sequence[TaskOutcome]) -> None:
-    """Make a batch write count: once under its name, if it has one."""
+    """Make a batch write count: once under its name and number, if it has a name."""
     if outcomes:
-        _commit(options, Decider, outcomes, 0, named=options.write_id is not None)
+        _commit(options, Decider, outcomes, options.batch_id, named=options.write_id is not None)
 
 
 def abort_write(options: SinkOptions, outcomes: Sequence[TaskOutcome]) -> None:
     """Abort what tasks of a failed batch write have written."""
-    _abort(options, Decider, outcomes, 0)
+    _abort(options, Decider, outcomes, options.batch_id)
 
 
 def _commit(
@@ -50,7 +50,7 @@ def _commit(
     if options.guarantee is Guarantee.AT_LEAST_ONCE:
         offsets = source_offsets(options, batch)
         if options.commit_group is not None and offsets:
-            _admin(options).alter_group_offsets(options.commit_group, offsets)
+            kept_admin(options).alter_group_offsets(options.commit_group, offsets)
         return
     strange = [one.place for one in outcomes if one.place.batch != batch]
     if strange:
@@ -81,8 +81,3 @@ def _abort(
 @cache
 def _kept_decider(options: SinkOptions, query: str) -> Decider:
     return Decider(options, query, keep=True)
-
-
-@cache
-def _admin(options: SinkOptions) -> Admin:
-    return Admin(options.bootstrap_servers, **options.admin)

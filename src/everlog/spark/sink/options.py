@@ -22,7 +22,7 @@ _REFUSED = {
 }
 NAMES = (
     "topic", "deliveryGuarantee", "valueFormat", "commitGroup", "includeHeaders", "includeTimestamp",
-    "writeId", "acceptLostBatch", "checkpointLocation",
+    "writeId", "batchId", "acceptLostBatch", "checkpointLocation",
 )  # fmt: skip
 """All options but `kafka.…` and the settings of value formats."""
 
@@ -60,6 +60,8 @@ class SinkOptions:
     checkpoint: str | None
     write_id: str | None
     """The name of a batch write, under which it is done once, however often it is run."""
+    batch_id: int
+    """Which of the writes of that name it is; each is done once, in the order of their numbers."""
     accepted_loss: int | None
     """A batch whose transactions are known to be lost, and which the query is to go on after."""
     transaction_timeout_ms: int
@@ -91,6 +93,7 @@ class SinkOptions:
             commit_group=_filled("commitGroup", given.get("commitgroup")),
             checkpoint=given.get("checkpointlocation"),
             write_id=_filled("writeId", given.get("writeid")),
+            batch_id=_batch_id(given),
             accepted_loss=_batch("acceptLostBatch", given.get("acceptlostbatch")),
             transaction_timeout_ms=_DEFAULT_TRANSACTION_TIMEOUT_MS if timeout is None else timeout,
             transaction_timeout_given=timeout is not None,
@@ -166,6 +169,13 @@ def _flag(name: str, given: Mapping[str, str], *, default: bool) -> bool:
     if value.lower() not in ("true", "false"):
         raise ConfigError(f"option {name}={value!r}: expected true or false")
     return value.lower() == "true"
+
+
+def _batch_id(given: Mapping[str, str]) -> int:
+    number = _batch("batchId", given.get("batchid"))
+    if number is not None and "writeid" not in given:
+        raise ConfigError(f"option batchId={number} goes with writeId, which is not given")
+    return number or 0
 
 
 def _batch(name: str, value: str | None) -> int | None:

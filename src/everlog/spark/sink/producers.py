@@ -8,6 +8,8 @@ what is open may be about to be decided by a driver that is slow.
 
 import threading
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from everlog.client.core.admin.configs import ConfigResource
 from everlog.client.core.producer.settings import ProducerOptions
@@ -49,20 +51,21 @@ class ProducerPool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[_Lent] = []
-        self._plain: dict[SinkOptions, Producer] = {}
+        self._plain: dict[tuple[object, ...], Producer] = {}
 
     def plain(self, options: SinkOptions) -> Producer:
         """The producer without transactions; it is shared."""
         with self._lock:
-            found = self._plain.get(options)
+            found = self._plain.get(_connection(options))
             if found is None:
-                found = self._plain[options] = Producer(options.bootstrap_servers, **_settings(options))
+                found = Producer(options.bootstrap_servers, **_settings(options))
+                self._plain[_connection(options)] = found
             return found
 
     def drop_plain(self, options: SinkOptions) -> None:
         """Make a new one next time."""
         with self._lock:
-            found = self._plain.pop(options, None)
+            found = self._plain.pop(_connection(options), None)
         if found is not None:
             found.close(0)
 
@@ -94,6 +97,11 @@ class ProducerPool:
     def drop(self, producer: Producer) -> None:
         """Part with a producer. A transaction that it has prepared stays open, any other is aborted."""
         producer.close(_CLOSE_S)
+
+
+def _connection(options: SinkOptions) -> tuple[object, ...]:
+    """What makes a client another one. Topic and number of a write do not, and may change with each."""
+    return options.bootstrap_servers, options.producer
 
 
 def _fits(one: _Lent, options: SinkOptions, place: BatchPlace) -> bool:
@@ -154,6 +162,16 @@ def _longest_timeout_ms(options: SinkOptions) -> int | None:
         found = admin.describe_configs(brokers, keys=[_MAX_TIMEOUT])
         values = [one[_MAX_TIMEOUT].value for one in found.values() if _MAX_TIMEOUT in one]
         return min((int(value) for value in values if value is not None), default=None)
+
+
+def kept_admin(options: SinkOptions) -> Admin:
+    """The one of this process for that cluster and these settings."""
+    return _admin(options.bootstrap_servers, tuple(sorted(options.admin.items())))
+
+
+@cache
+def _admin(bootstrap: str, settings: tuple[tuple[str, Any], ...]) -> Admin:
+    return Admin(bootstrap, **dict(settings))
 
 
 POOL = ProducerPool()

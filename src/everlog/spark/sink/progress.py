@@ -24,13 +24,14 @@ def source_offsets(options: SinkOptions, batch: int) -> dict[TopicPartition, int
     """The offsets behind a batch by the query's checkpoint; none, and a warning, if that cannot be read here.
 
     A checkpoint may be on this machine or in a store that pyarrow reads (S3, GCS, Azure, HDFS). In one that
-    only Spark may read the batch counts all the same, and the group is left to the source's own option.
+    only Spark may read the batch counts all the same, and the group is left to the source's own option. Where
+    two sources read one partition it is the offset of the one behind.
     """
     if options.commit_group is None:
         return {}
     assert options.checkpoint is not None
     try:
-        return noted_offsets(options.checkpoint, batch)
+        ends = noted_offsets(options.checkpoint, batch).ends
     except (OSError, TableError) as error:
         _log.warning(
             "option commitGroup=%r: the batch is written, its offsets are not committed, as "
@@ -41,3 +42,10 @@ def source_offsets(options: SinkOptions, batch: int) -> dict[TopicPartition, int
             error,
         )
         return {}
+    if not ends:
+        _log.warning(
+            "option commitGroup=%r: batch %d is written, its offsets are not committed, as "
+            "checkpointLocation %r names no topic for it",
+            options.commit_group, batch, options.checkpoint,
+        )  # fmt: skip
+    return dict(ends)

@@ -139,7 +139,7 @@ def commit_batch(batch: int, written: Sequence[PreparedTransaction], skipped: in
     last: Decision | None = yield ShutOutOthers()
     if last is not None and last.batch >= batch:
         # Run again by Spark, which had no time to note that it was done. Every batch before the last decided
-        # one is committed, or that would not have been decided.
+        # one is committed: it was found before that was decided.
         if last.batch == batch:
             yield Commit(last)
             yield Abort(last.leftovers)
@@ -155,7 +155,7 @@ def commit_batch(batch: int, written: Sequence[PreparedTransaction], skipped: in
     except Gone:
         yield Abort(tuple(written))
         raise
-    decision = yield from _decision(batch, held)
+    decision = yield from _decision(batch, held, last)
     yield Decide(decision)
     yield Commit(decision)
     yield Abort(decision.leftovers)
@@ -191,8 +191,25 @@ def abort_batch(batch: int, written: Sequence[PreparedTransaction]) -> Steps:
         yield Abort(tuple(written))
 
 
-def _decision(batch: int, held: Held) -> Generator[Step, Any, Decision]:
+def _decision(batch: int, held: Held, last: Decision | None = None) -> Generator[Step, Any, Decision]:
     left: tuple[PreparedTransaction, ...] = yield FindOpen(
         frozenset(one.transactional_id for one in held.transactions)
     )
+    if last is not None and any(_counts(one, last) for one in left):
+        # Whoever decided on them died, and nobody has run that batch again: Spark does so, but not who
+        # numbers writes. To sweep them would lose rows that count.
+        yield Commit(last)
+        left = tuple(one for one in left if not _counts(one, last))
     return Decision(batch, held.transactions, held.for_ever, left)
+
+
+def _counts(found: PreparedTransaction, decision: Decision) -> bool:
+    """Whether an open transaction is one that was decided on, and not a later one of the same producer.
+
+    Whoever holds one ends it by a higher epoch than the cluster shows for it. A later one has a higher yet.
+    """
+    return any(
+        (found.transactional_id, found.producer_id) == (one.transactional_id, one.producer_id)
+        and found.producer_epoch <= one.producer_epoch
+        for one in decision.transactions
+    )

@@ -4,18 +4,16 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 
-from everlog.client.core.errors import TransactionFailed
+from everlog.client.core.errors import TransactionFailed, Unsendable
 from everlog.client.core.producer.delivery import BulkDelivery
 from everlog.client.core.txn.prepared import PreparedTransaction
-from everlog.client.sync.admin import Admin
 from everlog.client.sync.producer import Producer
 from everlog.model.errors import ErrorCode, EverlogError, Refused
 from everlog.spark.sink.decisions import decided_batch, is_announced
 from everlog.spark.sink.errors import SinkFailed
 from everlog.spark.sink.options import Guarantee, SinkOptions
-from everlog.spark.sink.producers import POOL, BatchPlace
+from everlog.spark.sink.producers import POOL, BatchPlace, kept_admin
 from everlog.spark.sink.routing import ArrowBatch, parted_by_topic, with_values
 from everlog.spark.sink.steps import reached
 
@@ -69,7 +67,7 @@ def write_rows(
     if (not place.named or time.monotonic() - began > _QUICK_S) and _is_over(options, place):
         # Another attempt has won, and the driver had looked for what is open before this was. Nobody else
         # would end it before its time-out, and readers would wait for that.
-        _admin(options).abort_prepared_transactions([transaction])
+        kept_admin(options).abort_prepared_transactions([transaction])
         POOL.drop(producer)
         return TaskOutcome(place, skipped=True)
     POOL.give_back(producer, options, place)
@@ -122,14 +120,9 @@ def _is_decided(options: SinkOptions, place: BatchPlace) -> bool:
 
 def _is_over(options: SinkOptions, place: BatchPlace) -> bool:
     if not place.named:
-        return is_announced(_admin(options), place.query)
-    decided = decided_batch(_admin(options), place.query)
+        return is_announced(kept_admin(options), place.query)
+    decided = decided_batch(kept_admin(options), place.query)
     return decided is not None and decided >= place.batch
-
-
-@cache
-def _admin(options: SinkOptions) -> Admin:
-    return Admin(options.bootstrap_servers, **options.admin)
 
 
 @contextmanager
@@ -139,6 +132,8 @@ def _told_plainly() -> Generator[None]:
         yield
     except TransactionFailed as error:
         raise _explained(error.__cause__ if isinstance(error.__cause__, EverlogError) else error) from None
+    except Unsendable as error:
+        raise SinkFailed(f"rows cannot be written: {error}") from None
     except Refused as error:
         raise _explained(error) from None
     except (TypeError, ValueError) as error:

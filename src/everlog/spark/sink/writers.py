@@ -87,8 +87,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, schema: Any) -> None:
         self._options = options
         self._columns = _columns(options, schema)
-        name = options.write_id or uuid.uuid4().hex
-        self._place = BatchPlace(query_of_write(name), uuid.uuid4().hex, 0, options.write_id is not None)
+        self._place = place_of_write(options)
 
     def write(self, iterator: Iterator[Any]) -> TaskDone:
         """Write the rows of one task, on an executor."""
@@ -126,6 +125,12 @@ def _stream_place(options: SinkOptions) -> BatchPlace:
     # Without it no task knows that an earlier batch is over, and each makes a new producer.
     run = context.getLocalProperty(_RUN) or uuid.uuid4().hex
     return BatchPlace(query, run, int(batch))
+
+
+def place_of_write(options: SinkOptions) -> BatchPlace:
+    """What stands for query, run and batch in a batch write."""
+    query = query_of_write(options.write_id or uuid.uuid4().hex)
+    return BatchPlace(query, uuid.uuid4().hex, options.batch_id, options.write_id is not None)
 
 
 def _outcomes(messages: Sequence[Any]) -> list[TaskOutcome]:

@@ -7,15 +7,19 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from everlog.model.errors import ConfigError
+from everlog.model.topics import TopicPartition
 from everlog.spark.failures import told_in_one_line
 from everlog.spark.source.cluster import Cluster, connected
 from everlog.spark.source.columns import ArrowBatch, column_options
+from everlog.spark.source.offsets import AtTimestamp, AtTimestamps, Bound, Offsets, Specific
 from everlog.spark.source.options import SourceOptions
 from everlog.spark.source.plan import (
     ReadRange,
     lost_behind_end,
     raise_loss,
     ranges_between,
+    runs_backwards,
     split_ranges,
 )
 from everlog.spark.source.pushdown import Bounds, take_filters
@@ -48,6 +52,7 @@ def plan_batch(cluster: Cluster, options: SourceOptions, bounds: Bounds) -> list
     places = cluster.required_partitions(options.selection)
     start = start_offsets(cluster, options, places)
     end = end_offsets(cluster, options, places)
+    _check_order(options, start, end)
     # What an open transaction holds back is not lost: the ends that count are those of the log.
     there = cluster.latest(places, read_committed=False)
     for asked, option in ((start, options.start_option), (end, options.end_option)):
@@ -63,6 +68,23 @@ def plan_batch(cluster: Cluster, options: SourceOptions, bounds: Bounds) -> list
         }
     ranges = ranges_between(*bounds.cut(start, end, since))
     return split_ranges(ranges, options.min_partitions, options.max_records)
+
+
+def _check_order(options: SourceOptions, start: Offsets, end: Offsets) -> None:
+    """ConfigError if the user named a start that lies behind the end that was named.
+
+    Where one of them is what the log or a group has there is nothing to read, and no mistake.
+    """
+    named = [place for place in start if _is_named(options.start, place) and _is_named(options.end, place)]
+    odd = runs_backwards({place: start[place] for place in named}, end)
+    if odd is not None:
+        raise ConfigError(f"options {options.start_option} and {options.end_option}: {odd}")
+
+
+def _is_named(bound: Bound, place: TopicPartition) -> bool:
+    if isinstance(bound, Specific):
+        return bound.offsets[place] >= 0
+    return isinstance(bound, AtTimestamp | AtTimestamps)
 
 
 class EverlogBatchReader(DataSourceReader):

@@ -13,7 +13,7 @@ from everlog.client.core.columns.columns import Unpacked
 from everlog.model.errors import ConfigError, EverlogError
 from everlog.model.topics import TopicPartition
 from everlog.ports.files import Buffer
-from everlog.records.column_buffers import LARGEST_INT64, Binary, Columns, Span
+from everlog.records.column_buffers import Binary, Columns
 from everlog.records.columns import decode_columns
 from everlog.spark.source.options import SourceOptions, ValueOptions
 from everlog.spark.source.record_schema import (
@@ -97,19 +97,7 @@ class RecordColumns:
 
     def batch(self, chunks: Sequence[Unpacked]) -> ArrowBatch:
         """The records of chunks of the partition as one Arrow batch."""
-        spans = [
-            Span(
-                batch.raw,
-                section,
-                chunk.start,
-                LARGEST_INT64 if chunk.end is None else chunk.end,
-                0,
-                self._place.partition,
-            )
-            for chunk, sections, _ in chunks
-            for batch, section in zip(chunk.batches, sections, strict=True)
-        ]
-        columns = decode_columns(spans)
+        columns = decode_columns([span for chunk in chunks for span in chunk.spans(0)])
         decoded = None
         if self._decoder is not None:
             decoded = self._decoder.decode(_binary(columns.value, columns.rows))

@@ -58,6 +58,10 @@ VALUE_PREFIX = "value."
 """Options that begin so are settings of the value format."""
 
 
+_SETS_OF_JAVA = re.compile(r"(?<!\\)(?:\\\\)*\[\^?\]?(?:\\.|[^\]\\\[&]|&(?!&))*(?:\[|&&)")
+"""`[` or `&&` within a set: no name of a topic has them, so nobody means the character."""
+
+
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """These partitions."""
@@ -263,6 +267,12 @@ def _selection(options: _Options) -> Selection:
             if problem is not None:
                 raise ConfigError(f"option subscribe={text!r}: {problem}")
         return Subscribed(topics)
+    if _SETS_OF_JAVA.search(text):
+        # Python takes it for something else, and would match other topics without a word.
+        raise ConfigError(
+            f"option subscribePattern={text!r} has a set within a set, which only Java knows: expected a "
+            "regular expression of Python's"
+        )
     # Java's way to name a group is the one thing in common use that Python writes otherwise.
     pattern = re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", text.strip())
     try:

@@ -89,15 +89,17 @@ class Admission:
     _moved_at_ms: int | None = field(default=None)
 
     def waits(self, start: Offsets, end: Offsets, now_ms: int) -> bool:
-        """Whether there is too little to read yet, and no reason to read it all the same."""
+        """Whether there is too little to read yet, and no reason to read it all the same.
+
+        The first look after a start is such a reason, as in Spark's Kafka connector.
+        """
         least = self.limits.min_offsets
         if least is None:
             return False
-        if self._moved_at_ms is None:
-            # The wait counts from the first look: a query that is restarted over and over would never read.
-            self._moved_at_ms = now_ms
         new = sum(max(0, offset - start[place]) for place, offset in end.items())
-        if new < least and now_ms - self._moved_at_ms < self.limits.max_delay_ms:
+        # Nobody knows for how long a query that has just begun was away, nor how soon it will be again.
+        since = self._moved_at_ms
+        if since is not None and new < least and now_ms - since < self.limits.max_delay_ms:
             return True
         self._moved_at_ms = now_ms
         return False
@@ -175,6 +177,15 @@ def lost_behind_end(start: Offsets, end: Offsets) -> str | None:
         return None
     named = ", ".join(f"{place} ends at {end[place]}, expected {start[place]} or more" for place in behind)
     return f"offsets lie behind the end of the log, so it was cut or its topic made anew: {named}"
+
+
+def runs_backwards(start: Offsets, end: Offsets) -> str | None:
+    """What shows that a batch was asked to read from an offset to an earlier one."""
+    odd = [place for place in sorted(end) if place in start and start[place] > end[place]]
+    if not odd:
+        return None
+    named = ", ".join(f"{place} from {start[place]} to {end[place]}" for place in odd)
+    return f"{named}: expected no start behind its end"
 
 
 def raise_loss(loss: str | None, *, fail: bool) -> str | None:

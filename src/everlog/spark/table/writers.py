@@ -91,7 +91,8 @@ def stream_writer(options: Any, schema: Any, overwrite: bool) -> TableStreamWrit
     with told_in_one_line():
         if overwrite:
             raise ConfigError(
-                "output mode complete: a table is appended or upserted to; expected append or update"
+                "output mode complete: a table is appended or upserted to; expected append, or foreachBatch "
+                "with the options writer and batchId"
             )
         return TableStreamWriter(target_of(read_options(options), schema.fields))
 

@@ -16,6 +16,7 @@ from everlog.tables.results import Already, Committed
 from everlog.tables.spec import TableSpec
 from everlog.tables.staging import Staged
 from everlog.tables.table import Table, open_table
+from everlog.tables.upkeep import TIDY_BATCHES
 
 BATCH_WRITER = "spark-batch"
 """Who writes where nobody gave a name: batch queries, which have no id that outlives them."""
@@ -100,15 +101,23 @@ def table_rows(spec: TableSpec, batches: Iterable[Any]) -> Iterator[Any]:
         yield batch.select([name for name, _ in kept]).rename_columns([name for _, name in kept])
 
 
-def commit(target: Target, writer: str, batch_id: int, staged: Sequence[Staged]) -> Committed | Already:
-    """Make the batch part of the table, once; a batch without rows as well, as its offsets count."""
+def commit(
+    target: Target, writer: str, batch_id: int, staged: Sequence[Staged], *, repeats: bool = False
+) -> Committed | Already:
+    """Make the batch part of the table, once; a batch without rows as well, as its offsets count.
+
+    Now and then the table is tidied up behind it.
+
+    A query `repeats` no rows: Spark runs a batch again under its number alone. Its rows may well come after
+    others of their offsets: from a second source of the topic, or out of a state that kept them.
+    """
     seen = OffsetRanges()
     for each in staged:
         seen = seen.hull(each.seen)
     covers = batch_covers(seen, target.checkpoint, batch_id)
     table = open_table(target.spec, create=False)
     with LetterBox(target.spec, writer, target.client) as letters:
-        done = commit_batch(table, writer, batch_id, staged, covers, letters)
+        done = commit_batch(table, writer, batch_id, staged, covers, letters, repeats=repeats)
     _tell_group(target, table)
     rows = sum(each.rows for each in staged)
     if isinstance(done, Committed) and target.spec.mode == "append" and done.rows < rows:
@@ -116,7 +125,17 @@ def commit(target: Target, writer: str, batch_id: int, staged: Sequence[Staged])
             "table %s: %d of %d rows of batch %d were left out: another writer has brought their offsets",
             target.spec.name, rows - done.rows, rows, batch_id,
         )  # fmt: skip
+    if isinstance(done, Committed) and batch_id % TIDY_BATCHES == TIDY_BATCHES - 1:
+        _keep_tidy(table)
     return done
+
+
+def _keep_tidy(table: Table) -> None:
+    """Few files of many small ones, now and then: a query that commits every second makes them all day."""
+    try:
+        table.keep_tidy()
+    except Exception as error:  # noqa: BLE001  libraries of three formats: the batch is committed, whatever it is
+        _log.warning("table %s: not tidied up, a later batch tries again: %s", table.spec.name, error)
 
 
 def _tell_group(target: Target, table: Table) -> None:
@@ -145,7 +164,8 @@ def commit_alone(
     table = open_table(target.spec, create=False)
     for _ in range(MAX_BATCH_TRIES):
         last = table.last_batch(name)
-        done = commit(target, name, 0 if last is None else last + 1, staged)
+        # Its rows may be those of an earlier query, which had the same name and another number.
+        done = commit(target, name, 0 if last is None else last + 1, staged, repeats=True)
         if isinstance(done, Committed):
             return done
         # Another query took that number between the two calls; its rows are its own.

@@ -35,9 +35,30 @@ def test_options_of_the_client_are_passed_on_with_their_types() -> None:
     )
 
 
+def test_what_jobs_for_javas_producer_have_is_understood() -> None:
+    round_robin = read(kafka_partitioner_class="org.apache.kafka.clients.producer.RoundRobinPartitioner")
+    assert dict(round_robin.producer) == {"partitioner": "round_robin"}
+    assert dict(read(kafka_metadata_max_idle_ms="300000").producer) == {}
+    levels = {"kafka.compression.zstd.level": "5", "kafka.compression.gzip.level": "9"}
+    assert dict(read(**levels).producer) == {}
+    assert dict(read(**levels, kafka_compression_type="zstd").producer) == {
+        "compression_type": "zstd",
+        "compression_level": 5,
+    }
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        ({"kafka.partitioner.class": "com.shop.Ours"}, "there is no Java here to run it, expected one of"),
+        (
+            {"kafka.compression.type": "zstd", "kafka.compression.zstd.level": "much"},
+            "option kafka.compression.zstd.level='much': expected a whole number",
+        ),
+        (
+            {"kafka.compression.type": "gzip", "kafka.compression.gzip.level": "40"},
+            "compression_level=40: expected 1 to 9 for gzip",
+        ),
         ({"deliveryGuarantee": "twice"}, "option deliveryGuarantee='twice': expected exactly_once or at_l"),
         ({"kafka.acks": "1"}, "option kafka.acks='1' contradicts deliveryGuarantee=exactly_once"),
         ({"asyncProgressTrackingEnabled": "true"}, "asyncProgressTrackingEnabled=true contradicts delivery"),
@@ -56,6 +77,8 @@ def test_options_of_the_client_are_passed_on_with_their_types() -> None:
         ),
         ({"valueFormat": "xml"}, "option valueFormat='xml': expected one of json, avro"),
         ({"avroSchema": "{}"}, "option avroschema goes with valueFormat, which is not given"),
+        ({"batchId": "3"}, "option batchId=3 goes with writeId, which is not given"),
+        ({"writeId": "w", "batchId": "x"}, "option batchId='x': expected the number of a batch"),
         ({"acceptLostBatch": "-1"}, "option acceptLostBatch='-1': expected the number of a batch"),
     ],
 )

@@ -183,6 +183,23 @@ def test_a_decided_batch_is_finished_and_this_attempt_aborted() -> None:
     assert made == [ShutOutOthers(), Commit(last), Abort((C,)), Abort((B,))]
 
 
+def test_what_was_decided_and_is_open_still_is_committed_and_not_swept() -> None:
+    last = Decision(6, (A, C))
+    another = replace(C, producer_epoch=1)
+    made = steps_of(
+        commit_batch(7, [B], 0),
+        {ShutOutOthers: last, Hold: Held((B,), for_ever=True), FindOpen: (A, another)},
+    )
+    decision = Decision(7, (B,), held=True, leftovers=(another,))
+    assert made[2:] == [
+        FindOpen(frozenset({"b"})),
+        Commit(last),
+        Decide(decision),
+        Commit(decision),
+        Abort((another,)),
+    ]
+
+
 def test_a_batch_before_the_last_decided_one_is_over() -> None:
     made = steps_of(commit_batch(6, [B], 0), {ShutOutOthers: Decision(7, (A,), leftovers=(C,))})
     assert made == [ShutOutOthers(), Abort((B,))]

@@ -4,6 +4,7 @@ import pytest
 
 from everlog.model.errors import ConfigError
 from everlog.model.topics import TopicPartition
+from everlog.spark.source.client_settings import tell_without_effect
 from everlog.spark.source.offsets import AtTimestamp, AtTimestamps, Earliest, Latest, OfGroup, Specific
 from everlog.spark.source.options import Assigned, Limits, Matching, SourceOptions, Subscribed, read_options
 
@@ -39,6 +40,8 @@ def test_topics_are_chosen_in_one_of_three_ways() -> None:
     assert stream(subscribe=" a , b,a ").selection == Subscribed(("a", "b"))
     assert one_of(subscribePattern="or.*").selection == Matching("or.*")
     assert one_of(subscribePattern="(?<name>or).*").selection == Matching("(?P<name>or).*")
+    for plain in (r"[a-d]+[0-9]", r"[^]x]\.[.\]_]*", r"\[\[", r"[\[]", "a&&b"):
+        assert one_of(subscribePattern=plain).selection == Matching(plain)
     assert one_of(assign='{"a": [1, 0]}').selection == Assigned(
         (TopicPartition("a", 0), TopicPartition("a", 1))
     )
@@ -51,6 +54,10 @@ def test_topics_are_chosen_in_one_of_three_ways() -> None:
         ({"subscribe": "a", "assign": '{"a": [0]}'}, "got assign and subscribe"),
         ({"subscribe": ""}, "option subscribe is empty"),
         ({"subscribe": "a/b"}, "'a/b' may only have"),
+        ({"subscribePattern": "[a-z&&[^b]].*"}, "has a set within a set, which only Java knows"),
+        ({"subscribePattern": r"orders-[a-d[m-p]]"}, "has a set within a set, which only Java knows"),
+        ({"subscribePattern": r"[\w&&\D]+"}, "has a set within a set, which only Java knows"),
+        ({"subscribePattern": r"\p{L}+"}, "is not a regular expression: bad escape"),
         ({"subscribePattern": "("}, "option subscribePattern='(' is not a regular expression"),
         ({"assign": "[1]"}, "option assign='[1]': expected JSON such as"),
         ({"assign": '{"a": [-1]}'}, "topic 'a' has [-1]"),
@@ -182,6 +189,30 @@ def test_settings_that_are_unknown_wrong_or_not_the_users_are_refused(
     with pytest.raises(ConfigError) as caught:
         stream(**{name: value})
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("client.dns.lookup", "use_all_dns_ips"),
+        ("metadata.recovery.strategy", "rebootstrap"),
+        ("socket.connection.setup.timeout.max.ms", "30000"),
+        ("enable.metrics.push", "false"),
+        ("metric.reporters", ""),
+        ("ssl.protocol", "TLSv1.3"),
+        ("ssl.enabled.protocols", "TLSv1.2,TLSv1.3"),
+    ],
+)
+def test_settings_that_only_javas_clients_need_are_taken_with_a_warning(
+    caplog: pytest.LogCaptureFixture, name: str, value: str
+) -> None:
+    tell_without_effect.cache_clear()
+
+    assert stream(**{f"kafka.{name}": value}).client == stream().client
+    assert f"option kafka.{name} has no effect: " in caplog.text
+    assert stream(**{"kafka.socket.connection.setup.timeout.ms": "5"}).client[
+        "socket_connection_setup_timeout_ms"
+    ]
 
 
 def test_a_group_id_is_taken_and_changes_nothing() -> None:

@@ -17,6 +17,7 @@ from everlog.spark.source.plan import (
     lost_with_partitions,
     raise_loss,
     ranges_between,
+    runs_backwards,
     split_ranges,
 )
 
@@ -58,12 +59,26 @@ def test_a_partition_without_a_sample_is_taken_for_one_like_the_others() -> None
 
 def test_a_trigger_waits_for_volume_but_not_for_ever() -> None:
     admission = Admission(Limits(min_offsets=10, max_delay_ms=1000))
+    assert not admission.waits({A: 0}, {A: 0}, now_ms=0)
 
     assert admission.waits({A: 0}, {A: 9}, now_ms=0)
     assert admission.waits({A: 0}, {A: 9}, now_ms=999)
     assert not admission.waits({A: 0}, {A: 9}, now_ms=1000)
     assert admission.waits({A: 9}, {A: 18}, now_ms=1999)
     assert not admission.waits({A: 9}, {A: 19}, now_ms=1999)
+
+
+def test_a_query_that_has_just_started_waits_for_nothing() -> None:
+    """Started anew again and again it would never read otherwise."""
+    admission = Admission(Limits(min_offsets=10, max_delay_ms=1000))
+
+    assert not admission.waits({A: 0}, {A: 1}, now_ms=500)
+    assert admission.waits({A: 1}, {A: 2}, now_ms=501)
+
+
+def test_a_batch_that_would_run_backwards_is_told_by_its_partitions() -> None:
+    assert runs_backwards({A: 5, B: 7}, {A: 5, B: 8}) is None
+    assert runs_backwards({A: 10, B: 7}, {A: 5, B: 8}) == "t-0 from 10 to 5: expected no start behind its end"
 
 
 def test_ranges_are_what_lies_between() -> None:

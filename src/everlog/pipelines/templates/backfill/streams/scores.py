@@ -1,9 +1,9 @@
 """Orders are scored as they come, and those that came before the job was there are scored beside it.
 
 When the job first starts, the end of each partition is written down: the cut. The live flow reads from there
-on, and is not a second late for all the history there is. The backfill reads what lies before, a bounded
-number of records at a time. Each has its own checkpoint and its own group, so either can be stopped, started
-again and watched alone; together they score each order once.
+on, and does not wait for all the history there is. The backfill reads what lies before, a bounded number of
+records at a time. Each has its own checkpoint and its own group, so either can be stopped, started again and
+watched alone; together they score each order once.
 """
 
 import json
