@@ -102,6 +102,18 @@ class ApacheCluster:
         self.processes[node].kill()
         self.processes[node].wait()
 
+    def address(self, node: int) -> str:
+        """Where one broker listens."""
+        return f"127.0.0.1:{self._ports[node]}"
+
+    def pause(self, node: int) -> None:
+        """Freeze a broker: its connections stay open and nothing is answered."""
+        self.processes[node].send_signal(signal.SIGSTOP)
+
+    def resume(self, node: int) -> None:
+        """Let a broker go on after `pause`."""
+        self.processes[node].send_signal(signal.SIGCONT)
+
     def stop(self, node: int) -> None:
         """End a broker cleanly."""
         process = self.processes[node]

@@ -6,9 +6,11 @@ both show whether a failing test or Everlog is wrong.
 """
 
 import os
+import signal
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.nodeid import NodeId
@@ -16,13 +18,20 @@ from hypothesis import settings
 
 from tests import apache_kafka, brokers
 
-# Before anything starts Spark: its defaults, for all sessions that any test starts.
+# Before anything starts Spark: its defaults, for all sessions that any test starts. Pipelines have options of
+# their own for the driver's Java, which take the place of those defaults; to these here they are added.
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# A shell that starts us in the background has us ignore interrupts, and what ignores them has deaf children.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # On a busy machine one example may take as long as all of them; the suite's own limits are enough.
 settings.register_profile("everlog", deadline=None)
 settings.load_profile("everlog")
 
+_UNIT = Path(__file__).parent / "unit"
 _BROKER_STDERR = pytest.StashKey[Path]()
 
 
@@ -38,16 +47,47 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep groups of tests on one worker.
+_LONGEST = ("spark", "pipeline", "java", "other-clients", "chaos")
+"""Groups in the order in which they begin: one that began late would be waited for by idle workers."""
 
-    pytest-xdist 3.8 tells its scheduler of them by a suffix of `_nodeid`, where pytest 9.2 no longer looks.
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Group what shares a fixture before xdist reads the marks, and have it heed them after that.
+
+    Without xdist tests stay in the order in which they were found.
     """
     for item in items:
+        if item.get_closest_marker("xdist_group") is None and _shares_a_module_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}"))
+    yield
+    grouped = False
+    for item in items:
+        # pytest-xdist 3.8 tells its scheduler by a suffix of `_nodeid`, where pytest 9.2 no longer looks.
         named: str = vars(item).get("_nodeid", item.nodeid)
         if named != item.nodeid:
             item._id = NodeId.parse(named)  # pyright: ignore[reportPrivateUsage]
+            grouped = True
+    if grouped:
+        items.sort(key=_turn)
+
+
+def _shares_a_module_fixture(item: pytest.Item) -> bool:
+    """Whether others of its module use what it does, a broker mostly: each worker would start its own."""
+    info: Any = getattr(item, "_fixtureinfo", None)
+    fixtures: dict[str, Sequence[pytest.FixtureDef[Any]]] = {} if info is None else info.name2fixturedefs
+    return _UNIT not in item.path.parents and any(
+        fixture.scope == "module" and fixture.func.__module__.startswith("tests.")
+        for found in fixtures.values()
+        for fixture in found[-1:]
+    )
+
+
+def _turn(item: pytest.Item) -> int:
+    mark = item.get_closest_marker("xdist_group")
+    if mark is None:
+        return len(_LONGEST) + 1
+    return _LONGEST.index(mark.args[0]) if mark.args[0] in _LONGEST else len(_LONGEST)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,7 +113,9 @@ def everlog_bootstrap(
     request.config.stash[_BROKER_STDERR] = directory / "stderr"
     # Many a test writes records with times of its own choice: none goes for its age while a session lasts.
     kept = ["--override", "log.retention.check.interval.ms=86400000"]
-    broker = brokers.start(["up", "--ephemeral", "--port", "0", *kept], directory / "stderr")
+    # Nor does a new group wait three seconds for more members: no test here is about the length of that.
+    at_once = ["--override", "group.initial.rebalance.delay.ms=0"]
+    broker = brokers.start(["up", "--ephemeral", "--port", "0", *kept, *at_once], directory / "stderr")
     try:
         yield broker.bootstrap
         assert broker.process.poll() is None, f"the broker died during the tests:\n{broker.errors[-4000:]}"

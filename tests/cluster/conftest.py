@@ -1,7 +1,7 @@
 """Three brokers as processes: Everlog's, or with `--broker apache` those of Apache Kafka."""
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -10,7 +10,8 @@ import pytest
 
 import everlog
 from everlog.embedded.brokers import ProcessBroker
-from tests import apache_kafka
+from everlog.embedded.layout import home_of
+from tests import apache_cluster, apache_kafka
 from tests.apache_cluster import ApacheCluster
 
 _PATIENCE_S = 60.0
@@ -21,6 +22,14 @@ class Trio(Protocol):
 
     @property
     def bootstrap(self) -> str: ...
+
+    def address(self, node: int) -> str:
+        """Where one broker listens."""
+        ...
+
+    def directories(self, node: int) -> Sequence[Path]:
+        """Where a broker keeps its logs."""
+        ...
 
     def stop(self, node: int) -> None:
         """End a broker cleanly."""
@@ -34,13 +43,28 @@ class Trio(Protocol):
         """Start a broker that has ended, and return once it serves."""
         ...
 
+    def pause(self, node: int) -> None:
+        """Freeze a broker: its connections stay open and nothing is answered."""
+        ...
+
+    def resume(self, node: int) -> None:
+        """Let a broker go on after `pause`."""
+        ...
+
 
 class EverlogTrio:
     """Everlog's brokers."""
 
-    def __init__(self, cluster: everlog.Cluster) -> None:
+    def __init__(self, cluster: everlog.Cluster, directory: Path) -> None:
         self._cluster = cluster
+        self._directory = directory
         self.bootstrap = cluster.bootstrap_servers
+
+    def address(self, node: int) -> str:
+        return self._broker(node).bootstrap
+
+    def directories(self, node: int) -> Sequence[Path]:
+        return sorted({path.parent for path in home_of(self._directory, node).rglob("meta.properties")})
 
     def stop(self, node: int) -> None:
         self._broker(node).stop()
@@ -51,6 +75,12 @@ class EverlogTrio:
     def revive(self, node: int) -> None:
         self._broker(node).start()
 
+    def pause(self, node: int) -> None:
+        self._broker(node).pause()
+
+    def resume(self, node: int) -> None:
+        self._broker(node).resume()
+
     def _broker(self, node: int) -> ProcessBroker:
         found = next(broker for broker in self._cluster.brokers if broker.node_id == node)
         assert isinstance(found, ProcessBroker)
@@ -58,19 +88,22 @@ class EverlogTrio:
 
 
 @contextmanager
-def open_trio(config: pytest.Config, directory: Path, settings: Mapping[str, str]) -> Generator[Trio]:
-    """Three brokers; `settings` are for ours, Apache Kafka's has what `tests.apache_cluster` says."""
+def open_trio(
+    config: pytest.Config, directory: Path, settings: Mapping[str, str], racks: Sequence[str] = ()
+) -> Generator[Trio]:
+    """Three brokers; Apache Kafka's have what `tests.apache_cluster` says beside the settings."""
     if config.getoption("--broker") == "apache":
         if isinstance(jars := apache_kafka.classpath(), apache_kafka.Unavailable):
             pytest.skip(jars.reason)
-        with ApacheCluster(directory, disks=2) as apache:
+        overrides = {**apache_cluster.SETTINGS, **settings}
+        with ApacheCluster(directory, racks or (None, None, None), overrides, disks=2) as apache:
             yield apache
         return
     with everlog.Cluster(
-        brokers=3, processes=True, directory=directory, settings=settings, disks=2
+        brokers=3, processes=True, directory=directory, settings=settings, disks=2, racks=racks
     ) as cluster:
         _wait_until_one(cluster)
-        yield EverlogTrio(cluster)
+        yield EverlogTrio(cluster, directory)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.clients.sessions import Way, able
+from tests.conformance.clients.sessions import Commit, Way, able
 from tests.conformance.conftest import Drive
 from tests.conformance.crowd import Crowd, until
 from tests.conformance.membership import play_bounce, play_membership
@@ -45,6 +45,10 @@ def test_a_second_member_of_the_same_instance_fences_the_first(name: str, crowd:
     crowd.drop(first)
     crowd.add(second)
     crowd.wait_shared()
+    # And the second stays: its commit is refused if the first has taken the place back.
+    crowd.write_in_quiet()
+    second.commit([Commit(topic, number, end) for (topic, number), end in crowd.ends.items()])
+    crowd.look()
     second.close()
 
 

@@ -50,7 +50,9 @@ def test_the_examples_of_a_guide_run(guide: Path, tmp_path: Path, monkeypatch: p
     found = blocks(guide)
     assert any(language == "python" for _, language, _ in found), f"{guide} has no example"
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    with everlog.Cluster(processes=True) as cluster:  # Its own: guides use the same names for topics.
+    # Its own: guides use the same names for topics. Their groups need not wait for more members.
+    at_once = {"group.initial.rebalance.delay.ms": 0}
+    with everlog.Cluster(processes=True, settings=at_once) as cluster:
         monkeypatch.setenv("EVERLOG_BOOTSTRAP", cluster.bootstrap_servers)
         for lines_before, language, code in found:
             if language == "console":

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from everlog.spark.session import LOW_LATENCY
@@ -59,3 +60,12 @@ def test_the_settings_for_low_latency_are_those_of_the_guide() -> None:
     section = text.partition("## Low latency")[2]
     told = dict(re.findall(r"`(spark[\w.]+)=([\w.]+)`", section.partition("\n\nIt also has")[0]))
     assert told == dict(LOW_LATENCY)
+
+
+def test_the_jar_for_s3_is_of_the_version_of_the_hadoop_that_comes_with_spark() -> None:
+    [jar] = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    text = (GUIDES / "spark-cluster.md").read_text()
+
+    assert jar.name in text
+    version = jar.stem.removeprefix("hadoop-client-api-")
+    assert re.findall(r"hadoop-aws:([\d.]+)", text) == [version]

@@ -1,7 +1,7 @@
 """Row O5: hostile bytes against a live port.
 
 What breaks the protocol is refused as documented, at once and cheaply, and a well-behaved client next to it
-notices nothing: its slowest answer stays below a second, and the broker's memory within bounds.
+notices nothing: its slowest answer stays below two seconds, and the broker's memory within bounds.
 """
 
 import gzip
@@ -18,28 +18,43 @@ import pytest
 import zstandard
 
 from everlog.broker.dispatch import SERVED
+from everlog.broker.request_limits import most_elements
 from everlog.records.builder import NewRecord, build_batch
 from everlog.records.compression import Codec, compress
 from everlog.records.crc import crc32c
 from everlog.wire.apis import APIS
-from everlog.wire.codec import encode_request
+from everlog.wire.codec import decode_response, encode_request
+from everlog.wire.hot.reading import MAX_ELEMENTS
+from everlog.wire.hot.writing import compact_size
 from everlog.wire.message import Message
+from everlog.wire.messages.find_coordinator import FindCoordinatorRequest
+from everlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from everlog.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from tests import brokers
 from tests.conformance import raw
 from tests.conformance.clients import confluent
 from tests.e2e.bystander import Bystander
+from tests.e2e.full_requests import Known, full_requests
 
 pytestmark = pytest.mark.e2e
 
 MIB = 1 << 20
-SLOWEST_ANSWER_S = 1.0
+SLOWEST_ANSWER_S = 2.0
+"""Without bounds it was 3.7 s and more. A second was too little where other work had all cores: 1.3 s."""
 MEMORY_GROWTH = 150 * MIB
+FULL_REQUEST_GROWTH = 24 * MIB
 PER_ADDRESS = 64
+GUEST, OF_GUEST = "127.0.0.78", 3
 IN_ALL = 200
 READ_TIMEOUT_MS = 1_000
 IDLE_MS = 4_000
 UNREAD_MS = 2_000
 TOPIC = "target"
+THERE = "there"
 
 # Error codes that the answers below must have.
 CORRUPT_MESSAGE = 2
@@ -65,6 +80,7 @@ def broker(home: Path) -> Generator[brokers.BrokerProcess]:
     """A broker with limits low enough to reach in a test; all else is as it ships."""
     overrides = {
         "max.connections.per.ip": PER_ADDRESS,
+        "max.connections.per.ip.overrides": f"{GUEST}:{OF_GUEST}",
         "max.connections": IN_ALL,
         "request.read.timeout.ms": READ_TIMEOUT_MS,
         "connections.max.idle.ms": IDLE_MS,
@@ -76,7 +92,7 @@ def broker(home: Path) -> Generator[brokers.BrokerProcess]:
     flags = [part for key, value in overrides.items() for part in ("--override", f"{key}={value}")]
     broker = brokers.start_up(home / "data", home / "stderr", *flags)
     try:
-        for topic in (TOPIC, "bystander"):
+        for topic in (TOPIC, THERE, "bystander"):
             confluent.connect(broker.bootstrap).create_topic(topic, 2, {})
         yield broker
         _holds_nothing_but_what_is_known(home)
@@ -87,10 +103,19 @@ def broker(home: Path) -> Generator[brokers.BrokerProcess]:
 
 def _holds_nothing_but_what_is_known(home: Path) -> None:
     """No attempt has left a file outside of a partition's directory, whichever tests have run."""
-    known = {f"{TOPIC}-0", f"{TOPIC}-1", "bystander-0", "bystander-1", "__cluster_metadata-0"}
+    known = {
+        f"{TOPIC}-0",
+        f"{TOPIC}-1",
+        "bystander-0",
+        "bystander-1",
+        "there-0",
+        "there-1",
+        "__cluster_metadata-0",
+    }
     directories = {path.name for path in (home / "data").iterdir() if path.is_dir()}
-    # Whoever named a group had the groups' own topic made.
-    partitions = {name for name in directories if re.fullmatch(r"__consumer_offsets-[0-9]+", name)}
+    # Whoever named a group, or a transaction, had the topic made that these are kept in.
+    own = r"__(consumer_offsets|transaction_state)-[0-9]+"
+    partitions = {name for name in directories if re.fullmatch(own, name)}
 
     assert directories - partitions <= known
     assert {path.name for path in home.iterdir()} == {"data", "stderr"}
@@ -98,7 +123,7 @@ def _holds_nothing_but_what_is_known(home: Path) -> None:
 
 @pytest.fixture(scope="module")
 def bystander(broker: brokers.BrokerProcess) -> Generator[Bystander]:
-    client = Bystander(broker.bootstrap, "bystander")
+    client = Bystander(broker.bootstrap, "bystander", broker.process.pid)
     yield client
     client.stop()
 
@@ -209,7 +234,7 @@ def test_large_requests_under_way_share_a_bounded_memory(peer: Peer, broker: bro
 
     assert highest - before < 128 * MIB
     # While they all hold on to what they have, somebody else's large request still gets through.
-    names = struct.pack(">i", 100_000) + struct.pack(">h4s", 4, b"name") * 100_000
+    names = struct.pack(">i", 50_000) + struct.pack(">h4s", 4, b"name") * 50_000
     with raw.connected(broker.bootstrap) as other:
         raw.roundtrip(other, 3, 1, names)
 
@@ -237,6 +262,21 @@ def test_one_address_gets_so_many_connections_and_no_more(broker: brokers.Broker
     finally:
         for connection in held:
             connection.close()
+
+
+def test_an_address_with_a_limit_of_its_own_gets_so_many_and_no_more(broker: brokers.BrokerProcess) -> None:
+    held = [raw.connected(broker.bootstrap, GUEST) for _ in range(OF_GUEST)]
+    try:
+        raw.metadata(held[-1])
+        with raw.connected(broker.bootstrap, GUEST) as one_more:
+            assert _is_closed(one_more)
+        with raw.connected(broker.bootstrap, "127.0.0.4") as elsewhere:
+            raw.metadata(elsewhere)
+    finally:
+        for connection in held:
+            connection.close()
+    _eventually(lambda: _is_served(broker, GUEST))
+    assert "refused: 3 connections are open from there (max.connections.per.ip.overrides)" in broker.errors
 
 
 def test_all_addresses_together_get_so_many_connections(broker: brokers.BrokerProcess) -> None:
@@ -337,6 +377,10 @@ def _ends(connection: socket.socket, data: bytes) -> bool:
         ("a name that is not UTF-8", _request(3, 1, struct.pack(">ih3s", 1, 3, b"\xff\xfe\xfd"))),
         ("a client id that is not UTF-8", _request(3, 1, struct.pack(">i", 0), client_id=b"\xff\xfe")),
         ("a client id longer than the frame", _frame(struct.pack(">hhih", 3, 1, 1, 30_000))),
+        ("a client id of negative length", _frame(struct.pack(">hhihi", 3, 1, 1, -2, 0))),
+        ("a Fetch with such a client id", _frame(struct.pack(">hhih", 1, 4, 1, -2) + bytes(21))),
+        ("a Produce with such a client id", _frame(struct.pack(">hhih", 0, 8, 1, -2) + bytes(12))),
+        ("a Produce of the short way with it", _frame(struct.pack(">hhih", 0, 9, 1, -2) + bytes(12))),
         ("a header that is cut short", _frame(b"\0\x03\0")),
         ("no header", _frame(b"")),
         ("tagged fields in the header without number", _request(3, 12, b"", tags=b"\xff\xff\xff\xff\x0f")),
@@ -354,15 +398,18 @@ def test_what_cannot_be_read_ends_the_connection(peer: Peer, what: str, data: by
 
 
 @pytest.mark.parametrize("where", ["header", "body"])
-def test_a_bomb_of_tagged_fields_is_cheap(peer: Peer, where: str) -> None:
-    """Two bytes a field: two megabytes would be a million objects, were they kept."""
+@pytest.mark.parametrize("api", ["Metadata", "Fetch", "Produce"])
+def test_a_bomb_of_tagged_fields_is_cheap(peer: Peer, api: str, where: str) -> None:
+    """Two or three bytes a field: twenty megabytes would be many millions of objects, were they kept."""
     fields = b"".join(struct.pack("BB", number % 127 + 1, 0) for number in range(1000)) * 1000
     bomb = b"\xc0\x84\x3d" + fields
-    nothing_asked = b"\x01\0\0"
+    key, version, body = _OF_TAGGED_STRUCTS[api]
     if where == "header":
-        data = _request(3, 12, nothing_asked + b"\0", tags=bomb)
+        data = _request(key, version, body(1, b"\0"), tags=bomb)
     else:
-        data = _request(3, 12, nothing_asked + bomb, tags=b"\0")
+        # A thousand fields are what one struct may have, and there are many structs.
+        section = compact_size(1_000) + b"".join(compact_size(number) + b"\0" for number in range(1_000))
+        data = _request(key, version, body(7_000, section), tags=b"\0")
     connection = peer()
     try:
         assert _ends(connection, data)
@@ -370,14 +417,81 @@ def test_a_bomb_of_tagged_fields_is_cheap(peer: Peer, where: str) -> None:
         pass
 
 
-def test_a_request_of_a_hundred_thousand_names_costs_others_nothing(peer: Peer) -> None:
-    names = b"".join(struct.pack(">h4s", 4, b"%04d" % (number % 10_000)) for number in range(100_000))
-    connection = peer()
-    connection.sendall(_request(3, 1, struct.pack(">i", 100_000) + names))
-    connection.settimeout(10)
+def _fetch_of_tagged_partitions(count: int, tags: bytes) -> bytes:
+    partition = struct.pack(">iiqiqi", 0, -1, 0, -1, -1, 1) + tags
+    start = struct.pack(">iiiibii", -1, 0, 1, 1, 0, 0, -1)
+    return start + b"\x02\x02t" + compact_size(count + 1) + partition * count + b"\0\x01\x01\0"
 
-    size = struct.unpack(">i", raw.exactly(connection, 4))[0]
-    assert len(raw.exactly(connection, size)) > 100_000
+
+def _produce_of_tagged_partitions(count: int, tags: bytes) -> bytes:
+    partition = struct.pack(">ib", 0, 1) + tags
+    return (
+        struct.pack(">bhi", 0, 1, 1_000)
+        + b"\x02\x02t"
+        + compact_size(count + 1)
+        + partition * count
+        + b"\0\0"
+    )
+
+
+def _metadata_of_tagged_topics(count: int, tags: bytes) -> bytes:
+    return compact_size(count + 1) + (bytes(16) + b"\x02t" + tags) * count + b"\0\0\0"
+
+
+_OF_TAGGED_STRUCTS: dict[str, tuple[int, int, Callable[[int, bytes], bytes]]] = {
+    "Metadata": (3, 12, _metadata_of_tagged_topics),
+    "Fetch": (1, 12, _fetch_of_tagged_partitions),
+    "Produce": (0, 9, _produce_of_tagged_partitions),
+}
+
+
+@pytest.fixture(scope="module")
+def there(broker: brokers.BrokerProcess) -> Known:
+    """A topic, and a group of the same name that has committed an offset of it with a long note."""
+    topic = OffsetCommitRequestTopic(
+        name=THERE,
+        partitions=[OffsetCommitRequestPartition(partition_index=0, committed_metadata="x" * 4096)],
+    )
+    with raw.connected(broker.bootstrap) as connection:
+        _asked(connection, FindCoordinatorRequest(coordinator_keys=[THERE]), 4)
+        _asked(connection, OffsetCommitRequest(group_id=THERE, topics=[topic]), 8)
+        told = _asked(connection, MetadataRequest(topics=[MetadataRequestTopic(name=THERE)]), 12)
+    assert isinstance(told, MetadataResponse)
+    return Known(THERE, told.topics[0].topic_id)
+
+
+def _asked(connection: socket.socket, request: Message, version: int) -> Message:
+    assert request.KEY is not None
+    connection.sendall(encode_request(request, version, 1, "there"))
+    (size,) = struct.unpack(">i", raw.exactly(connection, 4))
+    return decode_response(request.KEY, version, raw.exactly(connection, size))[1]
+
+
+@pytest.mark.parametrize("names", ["that are there", "that nobody knows"])
+@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: APIS[key].name)
+def test_a_request_with_as_many_names_as_it_may_have_costs_others_nothing(
+    peer: Peer, broker: brokers.BrokerProcess, there: Known, key: int, names: str
+) -> None:
+    """The bystander says how long it was kept waiting; the answers to many names may be long."""
+    known = there if names == "that are there" else None
+    most = MAX_ELEMENTS if key in (0, 1) else most_elements(key)
+    for array, version, request in full_requests(key, SERVED[key], most, known):
+        frame = encode_request(request, version, 1, "full")
+        before = broker.rss_bytes
+        with peer() as connection:
+            connection.sendall(frame)
+            (size,) = struct.unpack(">i", raw.exactly(connection, 4))
+            answer = raw.exactly(connection, size)
+        grown = broker.rss_bytes - before
+        assert grown < FULL_REQUEST_GROWTH + 4 * (len(frame) + len(answer)), (array, version, grown)
+
+
+@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: APIS[key].name)
+def test_a_request_with_more_names_than_it_may_have_ends_the_connection(peer: Peer, key: int) -> None:
+    # Produce and Fetch count partitions alone, of which the one topic is none.
+    most = MAX_ELEMENTS + 1 if key in (0, 1) else most_elements(key)
+    for array, version, request in full_requests(key, SERVED[key], most + 1, None):
+        assert _ends(peer(), encode_request(request, version, 1, "full")), (array, version)
 
 
 def test_a_newer_api_versions_request_is_told_our_versions(peer: Peer) -> None:
@@ -596,6 +710,25 @@ def test_a_volley_of_bombs_keeps_nobody_waiting(peer: Peer) -> None:
             raw.exactly(connection, size)
 
 
+def test_what_fetch_sessions_remember_is_bounded(peer: Peer, broker: brokers.BrokerProcess) -> None:
+    """Each asks for as many partitions as a request may name, which nobody knows."""
+    name = b"nobody-knows"
+    head = struct.pack(">iiiibii", -1, 0, 0, MIB, 0, 0, 0) + struct.pack(
+        f">ih{len(name)}si", 1, len(name), name, 50_000
+    )
+    partitions = b"".join(struct.pack(">iqqi", number, 0, -1, MIB) for number in range(50_000))
+    connection = peer()
+    before = broker.rss_bytes
+    sessions = [
+        struct.unpack_from(">i", raw.roundtrip(connection, 1, 7, head + partitions + bytes(4)), 4 + 2)[0]
+        for _ in range(20)
+    ]
+
+    # Where all slots are taken, which the next test sees to, there is none from the start.
+    assert sum(session != 0 for session in sessions) <= 5
+    assert broker.rss_bytes - before < 128 * MIB
+
+
 def test_fetch_sessions_by_the_thousand_are_bounded(peer: Peer, broker: brokers.BrokerProcess) -> None:
     """Each asks for a session of its own; beyond the cache's slots there are none."""
     name = TOPIC.encode()
@@ -607,3 +740,29 @@ def test_fetch_sessions_by_the_thousand_are_bounded(peer: Peer, broker: brokers.
         raw.roundtrip(connection, 1, 7, body)
 
     assert broker.rss_bytes - before < 16 * MIB
+
+
+def test_fetches_that_wait_take_a_bounded_memory(peer: Peer, broker: brokers.BrokerProcess) -> None:
+    """As many as a connection may have under way, each of which names one partition again and again."""
+    name = THERE.encode()
+    partition = struct.pack(">iqi", 1, 0, MIB)
+    body = struct.pack(">iiiibi", -1, 8_000, 1, MIB, 0, 1) + struct.pack(f">h{len(name)}s", len(name), name)
+    data = _request(1, 4, body + struct.pack(">i", 50_000) + partition * 50_000)
+    connection = peer()
+    before = highest = broker.rss_bytes
+    connection.sendall(data * 64)
+    connection.settimeout(0.05)
+    answered = bytearray()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        highest = max(highest, broker.rss_bytes)
+        try:
+            answered += connection.recv(MIB)
+        except TimeoutError:
+            continue
+        if len(answered) % 64 == 0 and len(answered) == 64 * (4 + struct.unpack_from(">i", answered)[0]):
+            break
+    else:
+        pytest.fail(f"{len(answered)} bytes of answers came in a minute")
+
+    assert highest - before < 48 * MIB

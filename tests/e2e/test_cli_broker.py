@@ -177,7 +177,7 @@ def test_dump_shows_batches_records_indexes_and_checkpoints(tmp_path: Path) -> N
 
 def test_dump_of_a_torn_segment_shows_what_is_whole_and_exits_1(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
-    path.write_bytes(bytes(30))
+    path.write_bytes(b"\1" * 30)
 
     ran = everlog("log", "dump", str(path))
 
@@ -187,7 +187,7 @@ def test_dump_of_a_torn_segment_shows_what_is_whole_and_exits_1(tmp_path: Path) 
 
 def test_the_demo_runs_to_its_summary_without_a_terminal() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "everlog.cli.demo", "--without-spark", "--count", "3000"],
+        [sys.executable, "-m", "everlog.cli.demo", "--without-spark", "--count", "3000", "--brokers", "1"],
         env=environment(),
         capture_output=True,
         text=True,

@@ -315,6 +315,22 @@ def test_members_of_ours_share_partitions_with_another_client_and_hand_over_what
     assert committed(everlog_bootstrap, group) == {0: 5, 1: 5, 2: 5}
 
 
+def test_a_member_that_is_told_to_end_twice_commits_and_leaves_as_if_told_once(
+    everlog_bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    group = f"g-{topic}"
+    with our_member(everlog_bootstrap, group, topic, tmp_path / "out") as one:
+        until(lambda: len(one.lines) == 12, "all is printed")
+        # As `timeout` does: once to the process, once to its process group.
+        for _ in range(20):
+            one.process.send_signal(signal.SIGTERM)
+            time.sleep(0.002)
+        assert one.process.wait(PATIENCE_S) == 0
+
+    assert committed(everlog_bootstrap, group) == {0: 4, 1: 4, 2: 4}
+    assert described(everlog_bootstrap, group)["members"] == []
+
+
 def test_a_count_commits_what_was_printed_and_no_more_and_the_next_run_goes_on(
     everlog_bootstrap: str, topic: str
 ) -> None:

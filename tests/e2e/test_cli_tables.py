@@ -5,8 +5,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,11 +143,35 @@ def test_backfill_brings_what_a_table_began_behind(
     everlog_bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
     declare(everlog_bootstrap, topic, tmp_path)
-    assert called(everlog_bootstrap, "backfill", topic, "--dry-run", "--json").json["offsets"] == 4
 
-    done = called(everlog_bootstrap, "backfill", topic, "--json").json
+    def ids() -> list[int]:
+        found = open_table(declared_table(everlog_bootstrap, topic)).read(["id"])["id"].to_pylist()
+        return sorted(found)
 
-    assert (done["rows"], done["offsets"], done["lag"]) == (3, 4, 0)
+    with following(everlog_bootstrap, topic, "--from", "latest") as process:
+        # Where it begins is not told: what is written before that is history, too.
+        sent = 10
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not (began := ids()):
+            assert time.monotonic() < deadline, process.poll()
+            send(everlog_bootstrap, topic, b'{"id": %d}' % sent)
+            sent += 1
+            time.sleep(0.1)
+        missing = 4 + began[0] - 10
+        assert not {0, 1, 2}.intersection(began)
+        dry = called(everlog_bootstrap, "backfill", topic, "--dry-run", "--json").json
+        assert dry["offsets"] >= missing
+
+        done = called(everlog_bootstrap, "backfill", topic, "--json").json
+
+        assert done["rows"] >= missing - 1, "one of the history cannot be read"
+        assert (done["dead_letters"], done["lag"]) == (1, 0)
+        send(everlog_bootstrap, topic, b'{"id": %d}' % sent)
+        with library.Admin(everlog_bootstrap) as admin:
+            _wait_for_group(admin, f"everlog-table.{topic}", 4 + sent + 1 - 10)
+        ended = ended_by_ctrl_c(process)
+    assert (ended["dead_letters"], ended["lag"]) == (0, 0)
+    assert ids() == [0, 1, 2, *range(10, sent + 1)]
     assert called(everlog_bootstrap, "backfill", topic, "--dry-run", "--json").json["offsets"] == 0
 
 
@@ -153,23 +179,35 @@ def test_a_table_that_follows_its_topic_ends_cleanly_when_told_to(
     everlog_bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
     declare(everlog_bootstrap, topic, tmp_path)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "everlog.cli", "table", "run", topic, "--every", "0.2", "--json"],
+    with following(everlog_bootstrap, topic) as process:
+        with library.Admin(everlog_bootstrap) as admin:
+            _wait_for_group(admin, f"everlog-table.{topic}", 4)
+        ended = ended_by_ctrl_c(process)
+    assert (ended["rows"], ended["dead_letters"], ended["lag"]) == (3, 1, 0)
+
+
+@contextmanager
+def following(bootstrap: str, topic: str, *more: str) -> Generator["subprocess.Popen[str]"]:
+    """`everlog table run` that follows its topic; who leaves without having ended it kills it."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "everlog.cli", "table", "run", topic, "--every", "0.2", "--json", *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(EVERLOG_BOOTSTRAP=everlog_bootstrap),
-    )
-    try:
-        with library.Admin(everlog_bootstrap) as admin:
-            _wait_for_group(admin, f"everlog-table.{topic}", 4)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=WAIT_SECONDS)
-    finally:
-        process.kill()
+        env=environment(EVERLOG_BOOTSTRAP=bootstrap),
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def ended_by_ctrl_c(process: "subprocess.Popen[str]") -> Any:
+    """What it says when it was told to end."""
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 0, err
-    ended = json.loads(out)
-    assert (ended["rows"], ended["dead_letters"], ended["lag"]) == (3, 1, 0)
+    return json.loads(out)
 
 
 def _wait_for_group(admin: library.Admin, group: str, offset: int) -> None:

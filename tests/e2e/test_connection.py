@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from everlog.edge.clock import SystemClock
-from everlog.edge.connection import Connection
+from everlog.edge.connection import TURN_MS, Connection
 from everlog.edge.disk import RealFiles
 from everlog.edge.server import ROUND_MS, Limits, Server
 from everlog.model.errors import ProtocolError
@@ -171,6 +171,34 @@ def _has_answer(peer: socket.socket) -> bool:
         return False
 
 
+async def test_whoever_asks_for_much_goes_on_when_others_had_their_turn() -> None:
+    """A loop reads from one socket again and again while there is something to read."""
+    clock = SimClock()
+    served: list[bytes] = []
+    dear = framed(b"dear" + bytes(60_000))
+
+    def answer(body: bytes) -> Parts:
+        served.append(body[:4])
+        if body.startswith(b"dear"):
+            clock.advance(TURN_MS)
+            if served == [b"dear"]:
+                other.send(framed(b"else"))
+        return echo(body[:4])
+
+    async with serving(answer, Limits(scratch_bytes=len(dear)), clock) as (_, port):
+        with socket.socket() as greedy, socket.socket() as other:
+            await asyncio.to_thread(other.connect, ("127.0.0.1", port))
+            greedy.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 << 20)
+            await asyncio.to_thread(greedy.connect, ("127.0.0.1", port))
+            # All of it is in the kernel before the loop looks.
+            sent = greedy.send(dear * 20)
+            assert sent > 10 * len(dear)
+            await asyncio.to_thread(other.settimeout, 10)
+            assert await asyncio.to_thread(other.recv, 8) == framed(b"else")
+
+    assert served.index(b"else") <= 2
+
+
 async def test_those_who_speak_at_once_are_answered_together_before_the_broker_settles() -> None:
     assert await _serve_both(0) == ([0, 0], [2])
 
@@ -184,6 +212,28 @@ async def test_an_impossible_frame_size_ends_the_connection(size: int) -> None:
     async with serving() as (server, port):
         assert await is_closed(port, struct.pack(">i", size))
         assert server.connection_count == 0
+
+
+async def test_whoever_goes_on_breaking_the_protocol_is_complained_of_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.clear()  # There is another loop that this was run on.
+    clock = SimClock()
+    async with serving(clock=clock) as (server, port):
+        for _ in range(3):
+            assert await is_closed(port, struct.pack(">i", -1))
+        server.complain("192.0.2.7", "closed: it is another\nwho does so")
+        assert len(caplog.messages) == 2
+        clock.advance(59_999)
+        assert await is_closed(port, struct.pack(">i", -1))
+        assert len(caplog.messages) == 2
+        clock.advance(1)
+        assert await is_closed(port, struct.pack(">i", -1))
+
+    first, other, again = caplog.messages
+    assert first == again
+    assert first.startswith("connection from 127.0.0.1 closed: ")
+    assert other == r"connection from 192.0.2.7 closed: it is another\nwho does so"
 
 
 async def test_what_was_answered_before_a_broken_frame_still_arrives() -> None:
@@ -325,6 +375,21 @@ async def test_an_idle_connection_is_closed() -> None:
         writer.close()
 
 
+async def test_a_connection_that_never_asks_for_anything_is_closed_and_one_that_did_may_be_quiet() -> None:
+    async with serving(limits=Limits(first_byte_ms=100)) as (_, port):
+        spoken, kept = await asyncio.open_connection("127.0.0.1", port)
+        kept.write(framed(b"hello"))
+        assert await spoken.readexactly(9) == framed(b"hello")
+
+        mute, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await asyncio.wait_for(mute.read(), 10) == b""
+        writer.close()
+
+        kept.write(framed(b"again"))
+        assert await spoken.readexactly(9) == framed(b"again")
+        kept.close()
+
+
 async def test_connections_beyond_the_limit_are_refused_and_the_others_stay() -> None:
     async with serving(limits=Limits(max_connections_per_host=2)) as (_, port):
         first = await asyncio.open_connection("127.0.0.1", port)
@@ -339,6 +404,20 @@ async def test_connections_beyond_the_limit_are_refused_and_the_others_stay() ->
         first[1].write(framed(b"4"))
         assert await first[0].readexactly(5) == framed(b"4")
         second[1].close()
+        first[1].close()
+
+
+async def test_an_address_may_have_a_limit_of_its_own_and_another_one_while_the_broker_runs() -> None:
+    own = Limits(max_connections_per_host=5, connections_of_hosts={"127.0.0.1": 1})
+    async with serving(limits=own) as (server, port):
+        first = await asyncio.open_connection("127.0.0.1", port)
+        first[1].write(framed(b"1"))
+        assert await first[0].readexactly(5) == framed(b"1")
+
+        assert await is_closed(port, framed(b"2"))
+
+        server.change_limits(Limits(max_connections_per_host=1, connections_of_hosts={"127.0.0.1": 2}))
+        assert await ask(port, framed(b"3"), expect=5) == framed(b"3")
         first[1].close()
 
 

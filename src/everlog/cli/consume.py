@@ -43,7 +43,7 @@ $ everlog consume orders --group billing -o start         # a share of them, fro
     "  [default: end, or start with --exit-at-end]",
 )
 @click.option(
-    "--format", "form", default=DEFAULT_FORMAT, show_default=True, help="How to print a record; see below."
+    "--format", "form", default=DEFAULT_FORMAT, show_default=True, help="How to print a record; see above."
 )
 @click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
 @click.option(
@@ -51,8 +51,7 @@ $ everlog consume orders --group billing -o start         # a share of them, fro
     "--exit-at-end/--follow",
     "exit_at_end",
     default=False,
-    show_default=True,
-    help="Stop at what is the end now, or wait for more.",
+    help="Stop at what is the end now, or wait for more.  [default: --follow]",
 )
 @click.option(
     "--isolation",

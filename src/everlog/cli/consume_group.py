@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import FrameType
 
 import click
 
@@ -63,13 +64,20 @@ def consume_as_member(
         **client_settings(timeout),
     )
     # A service manager's wish to end is as good as Ctrl-C: without a farewell the group would wait for us.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, _end_once)
     try:
         with consumer:
             consumer.partitions_for(wanted.topic, timeout=timeout)
             _Copy(consumer, wanted, write).run()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if signal.getsignal(signal.SIGTERM) is _end_once:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _end_once(number: int, frame: FrameType | None) -> None:
+    """As Ctrl-C; a second SIGTERM, which `timeout` sends to our process group, must not disturb the end."""
+    signal.signal(number, signal.SIG_IGN)
+    signal.default_int_handler(number, frame)
 
 
 class _Copy(RebalanceListener):

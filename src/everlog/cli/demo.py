@@ -1,9 +1,9 @@
-"""The demo that `make run` starts: orders stream into a broker, and Spark makes minutes and rows of them.
+"""The demo that `make run` starts: orders stream into a cluster, and Spark makes minutes and rows of them.
 
-The broker is a process of its own, as `everlog up` starts it; there is one, not a cluster, as two cores have
-to do for it, for Spark and for the orders, and the pipeline is what is shown. It is the template `shop`, as
-`everlog pipeline run --continuous` runs it. The orders come from a seed, so every run makes the same ones,
-and what comes out is held against them. Without a Java for Spark the broker shows alone what it can do.
+The brokers are processes of their own, as `everlog up --brokers 3` starts them, and each keeps a copy of each
+topic. The pipeline is the template `shop`, as `everlog pipeline run --continuous` runs it. The orders come
+from a seed, so every run makes the same ones, and what comes out is held against them. Without a Java for
+Spark the cluster shows alone what it can do.
 """
 
 import os
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from everlog.cli.demo_broker import DemoBroker, demo_broker
+from everlog.cli.demo_broker import DemoBrokers, demo_brokers
 from everlog.cli.demo_orders import Orders, OrderStream, make_orders
-from everlog.cli.demo_view import DemoView, minute_line, pace, total_line
+from everlog.cli.demo_view import DemoView, minute_line, pace, serving_line, total_line
 from everlog.cli.output import envelope
 from everlog.model.errors import ConfigError, EverlogError
 
@@ -52,18 +52,26 @@ FLOWS = 2
     show_default=True,
     help="How long the second half of them takes.",
 )
-@click.option("--keep", is_flag=True, help="Leave broker and pipeline running after the summary.")
-@click.option("--without-spark", is_flag=True, help="Show the broker alone.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=3,
+    show_default=True,
+    help="How many brokers, each a process of its own.",
+)
+@click.option("--keep", is_flag=True, help="Leave brokers and pipeline running after the summary.")
+@click.option("--without-spark", is_flag=True, help="Show the brokers alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-def main(*, count: int, seconds: float, keep: bool, without_spark: bool, as_json: bool) -> None:
-    """Stream sample orders into a broker and through a pipeline on Spark, and show what came out."""
-    # Whoever ends us by SIGTERM means the broker too.
+def main(*, count: int, seconds: float, brokers: int, keep: bool, without_spark: bool, as_json: bool) -> None:
+    """Stream sample orders into a cluster and through a pipeline on Spark, and show what came out."""
+    # Whoever ends us by SIGTERM means the brokers too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     view = DemoView(quiet=as_json)
     directory = tempfile.mkdtemp(prefix="everlog-demo-")
     try:
-        with demo_broker(directory) as broker:
-            demo = Demo(broker, Path(directory), view, seconds)
+        with demo_brokers(directory, brokers) as cluster:
+            demo = Demo(cluster, Path(directory), view, seconds)
             _run(demo, count, keep=keep, alone=without_spark, as_json=as_json)
     except KeyboardInterrupt:
         view.say()
@@ -76,8 +84,8 @@ def main(*, count: int, seconds: float, keep: bool, without_spark: bool, as_json
 
 
 def _run(demo: "Demo", count: int, *, keep: bool, alone: bool, as_json: bool) -> None:
-    broker, view = demo.broker, demo.view
-    view.say(f"A broker serves at {broker.bootstrap}, {broker.start_seconds:.2f} s after its start.")
+    cluster, view = demo.cluster, demo.view
+    view.say(serving_line(cluster.addresses, cluster.start_seconds))
     reason = "as you wish" if alone else _why_no_spark()
     data = demo.without_spark(count, reason, keep=keep) if reason else demo.with_spark(count, keep=keep)
     if as_json:
@@ -96,10 +104,10 @@ def _why_no_spark() -> str | None:
 
 
 class Demo:
-    """One run of the demo, on a broker that serves."""
+    """One run of the demo, on brokers that serve."""
 
-    def __init__(self, broker: DemoBroker, directory: Path, view: DemoView, live_seconds: float) -> None:
-        self.broker = broker
+    def __init__(self, cluster: DemoBrokers, directory: Path, view: DemoView, live_seconds: float) -> None:
+        self.cluster = cluster
         self.view = view
         self._directory = directory
         self._live_seconds = live_seconds
@@ -115,7 +123,7 @@ class Demo:
         stream.start()
         stream.go_live()
         self._until(lambda: stream.is_done, "orders are being written", stream.check)
-        found = read_back(self.broker.bootstrap, stream.topic)
+        found = read_back(self.cluster.bootstrap, stream.topic)
         self.view.heading("Orders per minute, as read back")
         largest = max(minute.orders for minute in found.minutes.values())
         for name, minute in sorted(found.minutes.items()):
@@ -129,7 +137,8 @@ class Demo:
             raise EverlogError(f"topic {stream.topic!r} gave back other orders than were written to it")
         self._finish(None, keep=keep)
         return {
-            "bootstrap": self.broker.bootstrap,
+            "bootstrap": self.cluster.bootstrap,
+            "brokers": len(self.cluster.addresses),
             "spark": None,
             "spark_left_out": reason,
             "orders": {"written": stream.written.records, "read": found.records},
@@ -140,14 +149,14 @@ class Demo:
     def with_spark(self, count: int, *, keep: bool) -> dict[str, object]:
         """Run the pipeline beside the stream of orders, and check what it makes of them."""
         from everlog.cli.demo_pipeline import DemoPipeline
-        from everlog.cli.demo_results import VolumeReader, check, group_lag, read_table
+        from everlog.cli.demo_results import VolumeReader, check, find_cluster, group_lag, read_table
         from everlog.pipelines.scaffold import create_project
 
         project = create_project(self._directory / "shop", "shop")
         maker = project.topics[0].data
         assert maker is not None
         self._create(project)
-        view, bootstrap = self.view, self.broker.bootstrap
+        view, bootstrap = self.view, self.cluster.bootstrap
         with DemoPipeline(project, bootstrap) as pipeline:
             orders = make_orders(maker, count)
             stream = OrderStream(bootstrap, project.topics[0].name, orders, self._live_seconds)
@@ -157,12 +166,14 @@ class Demo:
                 spec = self._table_spec(project)
                 self._watch(pipeline, stream, volume, orders, spec)
                 table, lag = read_table(spec), group_lag(bootstrap, VOLUME_GROUP)
+                cluster = find_cluster(bootstrap, [topic.name for topic in project.topics])
                 checks = check(orders, volume, table, lag)
                 flows = list(pipeline.tally.flows.values())
-                view.summary(stream.written, table, flows, checks, lag, [VOLUME_GROUP])
+                view.summary(cluster, stream.written, table, flows, checks, lag, [VOLUME_GROUP])
                 if checks.broken:
                     raise EverlogError(f"not exactly once: {'; '.join(checks.broken)}")
                 data = self._shape(stream, volume, table, checks, lag, pipeline, spark_seconds)
+                data["copies"] = {"kept": cluster.copies, "in_sync": cluster.in_sync}
                 self._finish(pipeline, keep=keep)
                 return data
             finally:
@@ -172,14 +183,14 @@ class Demo:
     def _create(self, project: "Project") -> None:
         from everlog.cli.pipeline_seed import seed_project
 
-        seed_project(project, self.broker.bootstrap, topics_only=True)
+        seed_project(project, self.cluster.bootstrap, topics_only=True)
 
     def _topic_and_stream(self, orders: Orders) -> OrderStream:
         from everlog.cli.connect import open_admin
 
-        with open_admin(self.broker.bootstrap, PATIENCE_SECONDS) as admin:
+        with open_admin(self.cluster.bootstrap, PATIENCE_SECONDS) as admin:
             admin.create_topic("orders", 3)
-        return OrderStream(self.broker.bootstrap, "orders", orders, seconds=0.0)
+        return OrderStream(self.cluster.bootstrap, "orders", orders, seconds=0.0)
 
     def _start(self, pipeline: "DemoPipeline", stream: OrderStream) -> float:
         """Let half of the orders wait for Spark, and the rest stream in once it runs."""
@@ -225,7 +236,7 @@ class Demo:
         count = len(orders.records)
         view.say(total_line(list(volume.minutes.values()), count))
         self._until(
-            lambda: rows_in_table(spec) >= count and group_lag(self.broker.bootstrap, VOLUME_GROUP) == 0,
+            lambda: rows_in_table(spec) >= count and group_lag(self.cluster.bootstrap, VOLUME_GROUP) == 0,
             "the last rows go into the table",
             pipeline.check,
         )
@@ -266,7 +277,8 @@ class Demo:
         spark_seconds: float,
     ) -> dict[str, object]:
         return {
-            "bootstrap": self.broker.bootstrap,
+            "bootstrap": self.cluster.bootstrap,
+            "brokers": len(self.cluster.addresses),
             "spark": {"start_seconds": round(spark_seconds, 2), "flows": pipeline.tally.shape()},
             "spark_left_out": None,
             "orders": {
@@ -292,7 +304,7 @@ class Demo:
 
     def _finish(self, pipeline: "DemoPipeline | None", *, keep: bool) -> None:
         """Say how long it took and where to look; with `keep` wait until somebody has seen enough."""
-        view, bootstrap = self.view, self.broker.bootstrap
+        view, bootstrap = self.view, self.cluster.bootstrap
         view.say()
         view.say(f"All that took {time.monotonic() - self._began:.0f} s.")
         if not keep:
@@ -300,7 +312,8 @@ class Demo:
             return
         program = os.path.join(os.path.dirname(sys.executable), "everlog")
         shown = os.path.relpath(program) if os.path.exists(program) else f"{sys.executable} -m everlog.cli"
-        flag = "" if bootstrap.endswith(":9092") else f" -b {bootstrap}"
+        first = self.cluster.addresses[0]
+        flag = "" if first.endswith(":9092") else f" -b {first}"
         view.say(f"It all goes on running at {bootstrap}. Try, in another terminal:")
         view.say(f"  {shown} consume orders --offset -5:end --format '%p %o %k %v\\n'{flag}")
         if pipeline is not None:
@@ -311,7 +324,7 @@ class Demo:
             view.say(f"  ls {place}        # docs/guides/tables.md says who may read it")
         view.say(f"  {shown} perf produce perf-test{flag}")
         view.say("or any Kafka client. Ctrl-C stops it.")
-        self.broker.serve_on()
+        self.cluster.serve_on()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The broker of the demo: a process of its own, as `everlog up` starts it."""
+"""The brokers of the demo: processes of their own, as `everlog up` starts them."""
 
 import os
 import select
@@ -12,42 +12,49 @@ from dataclasses import dataclass
 
 from everlog.model.errors import EverlogError
 
-START_SECONDS = 30.0
-STOP_SECONDS = 15.0
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+_KAFKA_PORT = 9092
 
 
 @dataclass(frozen=True, slots=True)
-class DemoBroker:
-    """A broker that serves."""
+class DemoBrokers:
+    """A broker that serves, or a cluster of them."""
 
     process: "subprocess.Popen[str]"
     bootstrap: str
+    """The addresses of all of them, with commas between."""
     start_seconds: float
-    """From its start until it served."""
+    """From their start until all served."""
+
+    @property
+    def addresses(self) -> list[str]:
+        """Of each broker."""
+        return self.bootstrap.split(",")
 
     def serve_on(self) -> None:
-        """Wait until it ends; EverlogError if nobody asked it to."""
+        """Wait until they end; EverlogError if nobody asked them to."""
         if self.process.wait() != 0:
-            raise EverlogError(f"the broker ended by itself with exit code {self.process.returncode}")
+            raise EverlogError(f"`everlog up` ended by itself with exit code {self.process.returncode}")
 
 
 @contextmanager
-def demo_broker(directory: str) -> Generator[DemoBroker]:
+def demo_brokers(directory: str, count: int) -> Generator[DemoBrokers]:
     """Run `everlog up` with its data in a directory; it is stopped at the end."""
     log_path = os.path.join(directory, "broker.log")
     command = [
         *(sys.executable, "-m", "everlog.cli", "up"),
-        *("--dir", os.path.join(directory, "data"), "--port", str(_port())),
+        *("--dir", os.path.join(directory, "data"), "--port", str(_port(count)), "--brokers", str(count)),
     ]
     began = time.monotonic()
     with open(log_path, "w", encoding="utf-8") as log:
-        # A group of its own: Ctrl-C reaches us alone, and we stop the broker when we are ready.
+        # A group of its own: Ctrl-C reaches us alone, and we stop the brokers when we are ready.
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
         )
     try:
         bootstrap = _bootstrap_of(process, log_path)
-        yield DemoBroker(process, bootstrap, time.monotonic() - began)
+        yield DemoBrokers(process, bootstrap, time.monotonic() - began)
     finally:
         process.terminate()
         try:
@@ -59,24 +66,28 @@ def demo_broker(directory: str) -> Generator[DemoBroker]:
             process.stdout.close()
 
 
-def _port() -> int:
-    """Kafka's port if nobody has it, else any."""
+def _port(count: int) -> int:
+    """Kafka's port if nobody has it and those behind it, else any."""
+    return _KAFKA_PORT if all(_is_free(_KAFKA_PORT + index) for index in range(count)) else 0
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         # As the broker will: a port whose last connections are still closing is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with suppress(OSError):
-            probe.bind(("127.0.0.1", 9092))
-            return 9092
-    return 0
+            probe.bind(("127.0.0.1", port))
+            return True
+    return False
 
 
 def _bootstrap_of(process: "subprocess.Popen[str]", log_path: str) -> str:
-    """The address in the broker's first line; EverlogError with its last words if there is none in time."""
+    """The addresses in its first line; EverlogError with its last words if there is none in time."""
     assert process.stdout is not None
     readable, _, _ = select.select([process.stdout], [], [], START_SECONDS)
     line = process.stdout.readline().strip() if readable else ""
     if not line.startswith("ready bootstrap="):
         with open(log_path, encoding="utf-8") as log:
             words = log.read().strip().splitlines()
-        raise EverlogError(f"the broker did not start: {words[-1] if words else 'it said nothing'}")
+        raise EverlogError(f"the brokers did not start: {words[-1] if words else 'it said nothing'}")
     return line.partition("=")[2]

@@ -56,11 +56,11 @@ class DemoPipeline:
 
     def __enter__(self) -> Self:
         self._started_ms = time.time_ns() // 1_000_000
-        self._lock.__enter__()
+        lock = self._lock.__enter__()
         try:
             self.project.state.joinpath("catalog").mkdir(parents=True, exist_ok=True)
             self._note("running")
-            self._process = RunProcess(self._job, self.log)
+            self._process = RunProcess(self._job, self.log, lock)
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise

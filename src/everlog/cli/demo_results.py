@@ -89,6 +89,25 @@ def group_lag(bootstrap: str, group: str) -> int | None:
     return sum(lags) if lags else None
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterFound:
+    """The brokers, and how many of them keep a partition of the demo's topics."""
+
+    brokers: list[str]
+    copies: int
+    """At the least, as `in_sync`, which is how many have all of it."""
+    in_sync: int
+
+
+def find_cluster(bootstrap: str, topics: list[str]) -> ClusterFound:
+    """Ask the brokers of these addresses for the copies of topics."""
+    with open_admin(bootstrap, ADMIN_SECONDS) as admin:
+        found = admin.describe_topics(topics)
+    places = [one for topic in found.values() for one in topic.partitions.values()]
+    copies = min(len(one.replicas) for one in places)
+    return ClusterFound(bootstrap.split(","), copies, min(len(one.isr) for one in places))
+
+
 @dataclass(slots=True)
 class Checks:
     """What must hold if every order counts once, each with what was found and expected."""

@@ -12,7 +12,7 @@ from everlog.cli.output import Cell, Fields, Table
 from everlog.cli.shapes import size_text
 
 if TYPE_CHECKING:
-    from everlog.cli.demo_results import Checks, TableFound
+    from everlog.cli.demo_results import Checks, ClusterFound, TableFound
     from everlog.pipelines.tally import FlowTally
 
 WIDTH = 40
@@ -32,6 +32,18 @@ def minute_line(name: str, minute: Minute, largest: int) -> str:
     """One minute of the chart."""
     shown = bar(minute.orders / max(1, largest))
     return f"  {name[11:16]}  {shown:<{WIDTH}}  {minute.orders:>7,} orders  {money(minute.volume_cents):>12}"
+
+
+def serving_line(addresses: Sequence[str], seconds: float) -> str:
+    """What is said once brokers serve."""
+    if len(addresses) == 1:
+        return f"A broker serves at {addresses[0]}, {seconds:.2f} s after its start."
+    return f"{len(addresses)} brokers serve at {', '.join(addresses)}, {seconds:.2f} s after their start."
+
+
+def copies_text(copies: int, in_sync: int) -> str:
+    """How many copies there are, and whether each has everything."""
+    return "1" if copies == 1 else f"{copies}, {'all' if in_sync == copies else in_sync} in sync"
 
 
 def total_line(minutes: Sequence[Minute], written: int) -> str:
@@ -93,6 +105,7 @@ class DemoView:
 
     def summary(
         self,
+        cluster: "ClusterFound",
         written: Written,
         table: "TableFound",
         flows: "Sequence[FlowTally]",
@@ -104,6 +117,8 @@ class DemoView:
         self.heading("From topic to topic and to a table")
         kept = f"{table.commits} commits, {table.files} files, {size_text(table.size_bytes)}"
         rows: list[tuple[str, Cell]] = [
+            ("  brokers", ", ".join(cluster.brokers)),
+            ("  copies of each topic", copies_text(cluster.copies, cluster.in_sync)),
             ("  orders written", f"{written.records:,}   {pace(written)}"),
             (f"  rows in the {table.format} table", f"{table.rows:,}   {kept}"),
             ("  lag of " + ", ".join(groups), "-" if lag is None else f"{lag:,}"),

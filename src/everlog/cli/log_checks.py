@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from everlog.cli.log_files import (
     Damage,
+    Room,
     aborted_entries,
     base_offset_of,
     batches_in,
@@ -18,6 +19,7 @@ from everlog.cli.log_files import (
 )
 from everlog.log import aborted_index, offset_index, time_index
 from everlog.model.errors import EverlogError
+from everlog.model.settings.kinds import LONG_MAX
 from everlog.records.reader import read_records
 
 
@@ -42,11 +44,12 @@ class Segment:
     base_offset: int
     end_offset: int
     size_bytes: int = 0
+    room_at: int | None = None
+    """Where room for more batches begins, if it has any."""
     batches: int = 0
     records: int = 0
     positions: "array[int]" = field(default_factory=lambda: array("q"))
     base_offsets: "array[int]" = field(default_factory=lambda: array("q"))
-    last_offsets: "array[int]" = field(default_factory=lambda: array("q"))
     max_timestamps: "array[int]" = field(default_factory=lambda: array("q"))
 
 
@@ -64,9 +67,16 @@ def check_segment(path: str, step: Step, *, records: bool) -> tuple[Segment, lis
         if isinstance(found, Damage):
             findings.append(Finding(path, found.problem, found.position))
             continue
+        if isinstance(found, Room):
+            segment.room_at = found.position
+            segment.size_bytes -= found.size
+            continue
         position, batch = found
         if batch.base_offset < segment.end_offset:
             problem = f"the batch begins at offset {batch.base_offset}, expected {segment.end_offset} or more"
+            findings.append(Finding(path, problem, position))
+        if batch.next_offset > LONG_MAX:
+            problem = f"the batch ends behind offset {LONG_MAX}, which no batch can"
             findings.append(Finding(path, problem, position))
         if not 0 <= batch.count <= batch.last_offset_delta + 1:
             problem = f"the batch has {batch.count} records in {batch.last_offset_delta + 1} offsets"
@@ -81,7 +91,6 @@ def check_segment(path: str, step: Step, *, records: bool) -> tuple[Segment, lis
         segment.end_offset = max(segment.end_offset, batch.next_offset)
         segment.positions.append(position)
         segment.base_offsets.append(batch.base_offset)
-        segment.last_offsets.append(batch.last_offset)
         segment.max_timestamps.append(batch.max_timestamp)
         step(batch.size)
     return segment, findings
@@ -185,6 +194,9 @@ def check_partition(directory: str, step: Step, *, records: bool) -> tuple[list[
             )
             findings.append(Finding(path, problem))
         segments.append(segment)
+        if segment.room_at is not None and name != logs[-1]:
+            problem = "zeros to the end of the file, which only the last segment may have"
+            findings.append(Finding(path, problem, segment.room_at))
         findings += _check_indexes(segment, is_last=name == logs[-1])
     end_offset = segments[-1].end_offset if segments else 0
     for name in names:

@@ -10,6 +10,7 @@ from everlog.cli.command import bare_command, command_name, json_option
 from everlog.cli.log_files import (
     Damage,
     FileKind,
+    Room,
     aborted_entries,
     base_offset_of,
     batches_in,
@@ -72,6 +73,8 @@ def _entries(path: str, kind: FileKind, *, records: bool, metadata: bool) -> Ite
             for found in batches_in(view):
                 if isinstance(found, Damage):
                     yield {"damage": found.problem, "position": found.position}
+                elif isinstance(found, Room):
+                    yield {"room": found.size, "position": found.position}
                 else:
                     yield _batch_entry(*found, records=records, metadata=metadata)
         case FileKind.OFFSET_INDEX:

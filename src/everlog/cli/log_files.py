@@ -24,6 +24,7 @@ from everlog.records.batch import (
 from everlog.records.crc import crc32c
 
 _LENGTH = Struct(">i")
+_ROOM_STEP = 1 << 20
 _OFFSET_ENTRY = Struct(">II")
 _TIME_ENTRY = Struct(">qI")
 _TXN_ENTRY = Struct(">hqqqq")
@@ -110,7 +111,15 @@ class Damage:
     problem: str
 
 
-def batches_in(view: memoryview) -> Iterator[tuple[int, BatchView] | Damage]:
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Zeros behind the last batch: room for the next ones, in a segment that a broker appends to."""
+
+    position: int
+    size: int
+
+
+def batches_in(view: memoryview) -> Iterator[tuple[int, BatchView] | Damage | Room]:
     """Walk a segment's batches; one with a bad checksum is followed by its Damage, and the walk goes on.
 
     It ends where a length is impossible, since nobody can say where the next batch begins.
@@ -118,6 +127,11 @@ def batches_in(view: memoryview) -> Iterator[tuple[int, BatchView] | Damage]:
     position = 0
     while position < len(view):
         left = len(view) - position
+        if not bytes(view[position : position + HEADER_BYTES]).strip(b"\0") and not any(
+            bytes(view[at : at + _ROOM_STEP]).strip(b"\0") for at in range(position, len(view), _ROOM_STEP)
+        ):
+            yield Room(position, left)
+            return
         if left < HEADER_BYTES:
             yield Damage(position, f"{left} bytes are left, too few for a batch: a torn tail")
             return

@@ -3,11 +3,11 @@
 from everlog.cli.lazy import Lazy, LazyGroup
 
 EXAMPLES = """
-$ everlog pipeline init shop                    # a project in ./shop, with sample data
-$ everlog pipeline seed shop                    # its topics, and the sample data in them
-$ everlog pipeline run shop                     # once, on this machine
-$ everlog pipeline run shop --continuous --master spark://10.0.0.5:7077
-$ everlog pipeline status shop
+$ everlog pipeline init sales                   # a project in ./sales, with sample data
+$ everlog pipeline seed sales                   # its topics, and the sample data in them
+$ everlog pipeline run sales                    # once, on this machine
+$ everlog pipeline run sales --continuous --master spark://10.0.0.5:7077
+$ everlog pipeline status sales
 """
 
 pipeline = LazyGroup(

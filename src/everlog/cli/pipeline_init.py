@@ -10,7 +10,7 @@ from everlog.pipelines.scaffold import DEFAULT_TEMPLATE, create_project, templat
 
 EXAMPLES = """
 $ everlog pipeline init --list
-$ everlog pipeline init shop
+$ everlog pipeline init sales                       # the template starter, in ./sales
 $ everlog pipeline init volumes --template windows
 """
 

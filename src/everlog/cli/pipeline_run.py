@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from everlog.pipelines.runner import Job
 
 RUN_EXAMPLES = """
-$ everlog pipeline run shop                                    # once, on all cores of this machine
-$ everlog pipeline run shop --continuous --interval 5
-$ everlog pipeline run shop --master spark://10.0.0.5:7077 -c spark.executor.memory=4g
-$ everlog pipeline run shop --full-refresh revenue
+$ everlog pipeline run sales                                   # once, on all cores of this machine
+$ everlog pipeline run sales --continuous --interval 5
+$ everlog pipeline run sales --master spark://10.0.0.5:7077 -c spark.executor.memory=4g
+$ everlog pipeline run sales --full-refresh revenue
 """
 
 DRY_RUN_EXAMPLES = """
-$ everlog pipeline dry-run shop
+$ everlog pipeline dry-run sales
 """
 
 
@@ -93,12 +93,11 @@ def run(
     """
     if full_refresh_all and (refresh or full_refresh):
         raise click.UsageError("--full-refresh-all means everything: leave out --refresh and --full-refresh")
+    conf = key_values(settings, "--conf")
     project = open_project(project_path)
     cluster = servers(project, bootstrap)
     _check_topics(project, cluster, timeout)
-    job = _job(
-        project, master, cluster, settings, refresh=refresh, full=full_refresh, full_all=full_refresh_all
-    )
+    job = _job(project, master, cluster, conf, refresh=refresh, full=full_refresh, full_all=full_refresh_all)
     if not once:
         job = _for_ever(job, interval)
     return _watch(project, job, cluster, verbose=verbose, as_json=as_json)
@@ -122,7 +121,7 @@ def dry_run(
     """Check a project: files, names, columns and the graph of its flows. Nothing is read or written."""
     project = open_project(project_path)
     cluster = servers(project, bootstrap)
-    job = _job(project, "local[1]", cluster, settings, dry=True)
+    job = _job(project, "local[1]", cluster, key_values(settings, "--conf"), dry=True)
     return _watch(project, job, cluster, verbose=verbose, as_json=as_json)
 
 
@@ -130,7 +129,7 @@ def _job(
     project: "Project",
     master: str,
     cluster: str,
-    settings: tuple[str, ...],
+    conf: dict[str, str],
     *,
     refresh: Sequence[str] = (),
     full: Sequence[str] = (),
@@ -140,7 +139,7 @@ def _job(
     from everlog.pipelines.runner import Job
     from everlog.pipelines.settings import run_settings
 
-    chosen = run_settings(project, master, cluster, key_values(settings, "--conf"))
+    chosen = run_settings(project, master, cluster, conf)
     return Job(
         spec_path=str(project.spec_path),
         master=master,
@@ -184,13 +183,13 @@ def _watch(project: "Project", job: "Job", cluster: str, *, verbose: bool, as_js
 
     prepare()
     tally = RunTally()
-    with only_run(project), RunView(tally, quiet=as_json) as view:
+    with only_run(project) as lock, RunView(tally, quiet=as_json) as view:
         started_ms = time.time_ns() // 1_000_000
         project.state.joinpath("catalog").mkdir(parents=True, exist_ok=True)
         if not job.dry:
             write_record(project, RunRecord("running", job.master, cluster, started_ms))
         log = None if verbose else log_path(project)
-        with terminated_as_interrupted(), RunProcess(job, log) as process:
+        with terminated_as_interrupted(), RunProcess(job, log, lock) as process:
             events = process.events()
             while tally.ended is None:
                 try:

@@ -19,9 +19,9 @@ from everlog.model.errors import ConfigError
 from everlog.pipelines.project import Project, Topic
 
 EXAMPLES = """
-$ everlog pipeline seed shop
-$ everlog pipeline seed shop --count 100000
-$ everlog pipeline seed shop --rate 200        # as a stream, 200 records a second
+$ everlog pipeline seed sales
+$ everlog pipeline seed sales --count 100000
+$ everlog pipeline seed sales --rate 200        # as a stream, 200 records a second
 """
 
 DEFAULT_COUNT = 1000

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from everlog.pipelines.run_record import RunRecord
 
 EXAMPLES = """
-$ everlog pipeline status shop
-$ everlog pipeline status shop --partitions
-$ everlog pipeline status shop --json | jq '.flows[].lag'
+$ everlog pipeline status sales
+$ everlog pipeline status sales --partitions
+$ everlog pipeline status sales --json | jq '.flows[].lag'
 """
 
 

@@ -26,7 +26,7 @@ from everlog.model.ids import Timestamp
 from everlog.records.compression import Codec
 
 EXAMPLES = """
-$ echo hello | everlog produce greetings
+$ echo hello | everlog produce greetings --create
 $ everlog produce orders --key-separator : --header source=shop < orders.txt
 $ everlog produce orders --file orders.txt --codec zstd --acks all
 $ everlog consume orders --offset :end --json | everlog produce orders-copy --json

@@ -53,7 +53,7 @@ $ everlog table declare --file orders.toml --replace
 @click.option(
     "--file",
     "path",
-    type=click.Path(path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A declaration in TOML or JSON; options go before it.",
 )
 @click.option("--replace", is_flag=True, help="Replace a declaration of that name.")

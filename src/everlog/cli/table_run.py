@@ -140,12 +140,16 @@ def backfill(*, name: str, skip_lost: bool, dry_run: bool, bootstrap: str, timeo
 
 @contextmanager
 def stopped_by_signals() -> Generator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set; a second Ctrl-C ends the program at once."""
+    """An event that Ctrl-C and SIGTERM set; a second Ctrl-C ends the program at once.
+
+    A second SIGTERM does not: `timeout` sends two, one to the process and one to its group.
+    """
     stop = threading.Event()
 
     def ask(number: int, _frame: FrameType | None) -> None:
         stop.set()
-        signal.signal(number, signal.default_int_handler)
+        if number == signal.SIGINT:
+            signal.signal(number, signal.default_int_handler)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -9,7 +9,7 @@ import pytest
 from everlog.cli.demo_orders import Minute, Orders, make_orders
 from everlog.cli.demo_readback import maker_of_orders
 from everlog.cli.demo_results import Checks, TableFound, VolumeReader, check
-from everlog.cli.demo_view import bar, minute_line, money, total_line
+from everlog.cli.demo_view import bar, copies_text, minute_line, money, serving_line, total_line
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,14 @@ def test_the_total_stands_below_the_minutes() -> None:
     assert total.split() == ["in", "all", "3", "orders", "4.00"]
     assert above.index(" orders") == total.index(" orders")
     assert total_line(minutes, 5).endswith("4.00   (2 more in the minute that is not over)")
+
+
+def test_brokers_are_named_and_the_copies_they_keep() -> None:
+    assert serving_line(["a:1"], 0.5) == "A broker serves at a:1, 0.50 s after its start."
+    assert serving_line(["a:1", "b:2"], 2) == "2 brokers serve at a:1, b:2, 2.00 s after their start."
+    assert copies_text(1, 1) == "1"
+    assert copies_text(3, 3) == "3, all in sync"
+    assert copies_text(3, 2) == "3, 2 in sync"
 
 
 def test_money_has_its_cents() -> None:

@@ -10,6 +10,7 @@ from everlog.cli.log_checks import Finding, Segment, check_partition
 from everlog.cli.log_files import (
     Damage,
     FileKind,
+    Room,
     base_offset_of,
     batches_in,
     kind_of,
@@ -63,6 +64,22 @@ def test_a_whole_partition_has_no_findings(partition: Path) -> None:
         (0, 6, 6),
         (6, 8, 2),
     ]
+
+
+def test_room_behind_the_last_batch_is_no_damage(partition: Path) -> None:
+    path = partition / f"{6:020d}.log"
+    path.write_bytes(path.read_bytes() + bytes(5000))
+
+    segments, findings = check(partition)
+
+    assert findings == []
+    assert (segments[-1].size_bytes, segments[-1].room_at) == (SIZE, SIZE)
+    assert list(batches_in(memoryview(path.read_bytes())))[1:] == [Room(SIZE, 5000)]
+
+
+def leave_room_in_a_sealed_segment(partition: Path) -> None:
+    path = partition / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes() + bytes(100))
 
 
 def flip_last_byte_of_first_batch(partition: Path) -> None:
@@ -128,6 +145,7 @@ def damage_a_snapshot(partition: Path) -> None:
     ("damage", "file", "words"),
     [
         (flip_last_byte_of_first_batch, f"{0:020d}.log", "checksum"),
+        (leave_room_in_a_sealed_segment, f"{0:020d}.log", "only the last segment"),
         (tear_the_tail, f"{6:020d}.log", "torn tail"),
         (repeat_offsets, f"{6:020d}.log", "begins at offset 7, expected 8"),
         (overlap_segments, f"{5:020d}.log", "ends at offset 6"),
@@ -152,13 +170,24 @@ def test_each_kind_of_damage_is_found_and_named(
     assert any(finding.path.endswith(file) and words in finding.problem for finding in findings), findings
 
 
+def test_a_batch_that_ends_behind_the_last_offset_is_a_finding(partition: Path) -> None:
+    """Offsets lie outside of the checksum, so rot may bring any."""
+    path = partition / f"{6:020d}.log"
+    path.write_bytes(struct.pack(">q", 2**63 - 1) + a_batch(6)[8:])
+
+    _, findings = check(partition)
+
+    assert [(finding.path, finding.position) for finding in findings] == [(str(path), 0)]
+    assert "ends behind offset 9223372036854775807" in findings[0].problem
+
+
 def test_the_walk_goes_on_behind_a_batch_with_a_wrong_checksum() -> None:
     raw = bytearray(b"".join(BATCHES))
     raw[SIZE - 1] ^= 1
 
     found = list(batches_in(memoryview(raw)))
 
-    assert [entry[0] for entry in found if not isinstance(entry, Damage)] == [0, SIZE, 2 * SIZE]
+    assert [entry[0] for entry in found if isinstance(entry, tuple)] == [0, SIZE, 2 * SIZE]
     assert [entry.position for entry in found if isinstance(entry, Damage)] == [0]
 
 

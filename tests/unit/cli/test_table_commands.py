@@ -1,10 +1,12 @@
 """What the table commands decide without a cluster: spans, where Spark begins, what is shown."""
 
+import signal
 from datetime import timedelta
 
 import click
 import pytest
 
+from everlog.cli.table_run import stopped_by_signals
 from everlog.cli.table_shapes import lag_of, offsets_text, spec_fields
 from everlog.cli.table_spark import checkpoint_of, lag_of_progress, starting_offsets
 from everlog.cli.table_upkeep import read_span
@@ -91,3 +93,20 @@ def test_a_watch_counts_batches_and_shows_rates_and_lag(capsys: pytest.CaptureFi
     with Watch("orders", shown=False) as silent:
         silent.batch(1, 0, None)
     assert capsys.readouterr().err == ""
+
+
+def test_a_second_sigterm_asks_again_for_a_clean_end() -> None:
+    with stopped_by_signals() as stop:
+        for _ in range(3):  # `timeout` sends two, a service manager may send more
+            signal.raise_signal(signal.SIGTERM)
+
+        assert stop.is_set()
+
+
+def test_a_second_ctrl_c_ends_at_once() -> None:
+    with stopped_by_signals() as stop:
+        signal.raise_signal(signal.SIGINT)
+        assert stop.is_set()
+
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)

@@ -13,6 +13,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -21,6 +22,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -31,6 +33,7 @@ final class Member implements ConsumerRebalanceListener {
     private final ConcurrentLinkedQueue<Runnable> calls = new ConcurrentLinkedQueue<>();
     private final Thread thread;
     private volatile boolean ended;
+    private boolean fenced;
 
     // What was seen and not yet asked for; guarded by `this`.
     private final Set<TopicPartition> assignment = new HashSet<>();
@@ -90,7 +93,7 @@ final class Member implements ConsumerRebalanceListener {
         while (!ended) {
             try {
                 boolean some = false;
-                for (ConsumerRecord<byte[], byte[]> got : consumer.poll(Duration.ofMillis(100))) {
+                for (ConsumerRecord<byte[], byte[]> got : poll()) {
                     String value = new String(got.value(), StandardCharsets.UTF_8);
                     synchronized (this) {
                         records.add(List.of(got.topic(), got.partition(), got.offset(), value));
@@ -101,6 +104,7 @@ final class Member implements ConsumerRebalanceListener {
                     commitQuietly();
                 }
             } catch (KafkaException failure) {
+                fenced |= failure instanceof FencedInstanceIdException;
                 synchronized (this) {
                     error = List.of((int) Errors.forException(failure).code(), failure.toString());
                 }
@@ -110,6 +114,15 @@ final class Member implements ConsumerRebalanceListener {
             }
         }
         consumer.close(Duration.ofSeconds(10));
+    }
+
+    /** A fenced member polls no more: the library has dropped its id, and would take its instance's place back. */
+    private Iterable<ConsumerRecord<byte[], byte[]>> poll() {
+        if (fenced) {
+            LockSupport.parkNanos(100_000_000);
+            return List.of();
+        }
+        return consumer.poll(Duration.ofMillis(100));
     }
 
     private void commitQuietly() {
