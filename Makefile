@@ -1,4 +1,4 @@
-# make run and make test need Python 3.11 or newer with pip, and nothing else. Both make and reuse .venv.
+# make run and make test need Python 3.11 or newer with pip, and nothing else: neither venv nor root. Both make and reuse .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,20 +14,22 @@ SIM_REPORT ?= .work/sim.json
 SPARK_KILLS ?= 200
 KERNELS := $(wildcard src/everlog/*.h src/everlog/*/*.[ch] src/everlog/*/*/*.[ch])
 
-.PHONY: run test test-kafka check format fuzz crash chaos sim spark-kills bench bench-clients bench-spark bench-cluster bench-quick messages bytecode clean help
+.PHONY: run test test-kafka check format fuzz crash chaos sim spark-kills bench bench-clients bench-spark bench-cluster bench-lookups bench-quick messages bytecode clean help
 .DEFAULT_GOAL := help
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: $(VENV)/.runs bytecode ## the demo: a broker, orders streaming in, a Spark pipeline from topic to topic and table
+run: $(VENV)/.runs bytecode ## the demo: three brokers, orders streaming in, a Spark pipeline from topic to topic and table
 	$(BIN)/python -m everlog.cli.demo $(ARGS)
 
+# Without bytecode of the tests each worker rewrites all of them at its start: 33 s of CPU, with it 10 s. The order
+# is that of tests/conftest.py, longest groups first; xdist's own goes by how many tests a group has.
 test: $(VENV)/.tests bytecode ## run all tests; what cannot run here is listed with its reason
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 test-kafka: $(VENV)/.tests bytecode ## run the tests of the clients, and of what they do in clusters, against Apache Kafka from Maven
-	$(BIN)/python -m pytest --broker apache tests/client tests/cluster/test_admin_calls.py tests/e2e/test_cli_dead_letters.py
+	$(BIN)/python -m pytest --broker apache tests/client tests/cluster/test_admin_calls.py tests/cluster/test_three_brokers.py tests/e2e/test_cli_dead_letters.py
 
 check: $(VENV)/.tests bytecode ## the fast loop: format, lint, types, import contracts, unit tests
 	$(BIN)/ruff format --check src tests bench setup.py
@@ -73,6 +75,9 @@ bench-clients: $(VENV)/.tests ## measure our Python clients beside the others, o
 bench-spark: $(VENV)/.tests ## measure our Spark source and sink beside Spark's own connector (ARGS= for options)
 	$(BIN)/python -m bench.spark $(ARGS)
 
+bench-lookups: $(VENV)/.tests ## measure how long it takes to find an offset or a time; fails from a millisecond on (two minutes)
+	$(BIN)/python -m bench.lookups --check $(ARGS)
+
 bench: $(VENV)/.tests ## measure beside Apache Kafka on this machine (about 25 minutes; ARGS= for options)
 	$(BIN)/python -m bench $(ARGS)
 
@@ -91,7 +96,15 @@ clean: ## remove what the targets made
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $(PYTHON) is older" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@mkdir -p .work; $(PYTHON) -m venv $(VENV) >.work/venv.txt 2>&1 || { rm -rf $(VENV); $(BY_VIRTUALENV); } \
+		|| { rm -rf $(VENV); cat .work/venv.txt >&2; echo "No environment can be made with $(PYTHON): it has no venv that works" \
+			"(Debian has that in python3-venv), and pip could not fetch virtualenv, which would do instead." >&2; exit 1; }
+
+# Debian's python3 makes no environment with a pip without its package python3-venv. virtualenv brings its own, and lies in a
+# directory of ours: beside what apt has installed Debian's pip installs nothing.
+BY_VIRTUALENV = echo "$(PYTHON) -m venv does not work here, virtualenv is used"; \
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --upgrade --target .work/virtualenv virtualenv >>.work/venv.txt 2>&1 \
+		&& PYTHONPATH=.work/virtualenv $(PYTHON) -m virtualenv --quiet $(VENV) >>.work/venv.txt 2>&1
 
 # An editable installation leaves this to the first import, and one that may not write (PYTHONDONTWRITEBYTECODE)
 # to every one: then each process, of which the tests start thousands, would compile hundreds of modules.
@@ -99,7 +112,8 @@ bytecode: $(BIN)/python
 	@$(BIN)/python -m compileall -q src/everlog
 
 $(VENV)/.runs: $(BIN)/python pyproject.toml setup.py $(KERNELS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[spark,lake]"
+	@echo "installing Everlog and Spark into $(VENV): 1.2 GB, a minute or two, once"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[spark,lake]"
 	@$(BIN)/python -c 'from everlog.spark.java import use_java; use_java()' 2>/dev/null \
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[java]" \
 		|| echo "no Java of 17 or newer, and pip has none for this machine: Spark is left out"

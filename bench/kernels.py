@@ -1,4 +1,4 @@
-"""How many records a second the kernels take in, compiled and in plain Python: `python bench/kernels.py`.
+"""How many records a second the kernels take in, compiled and in plain Python: `python -m bench.kernels`.
 
 CPU time of this process, the best of five rounds, over batches of 1,000 records of 100 bytes.
 """
@@ -13,6 +13,7 @@ from everlog.records.batch import batch_at
 from everlog.records.builder import NewRecord, build_batch
 from everlog.records.column_buffers import LARGEST_INT64, BinarySource, Keyless, RowSource, Span
 from everlog.records.columns import columns_are_compiled
+from everlog.records.crc import folding, packaged
 from everlog.records.reader import read_records
 from everlog.records.rows import rows_are_compiled
 from everlog.records.skim import Skim, kernel_is_loaded, skim_compiled, skim_plainly
@@ -42,6 +43,17 @@ def skimming(skim: Callable[[Buffer, int, int], Skim]) -> float:
     """Return the rate of one of the skims."""
     records = bytes(BATCH.records)
     return millions_a_second(lambda: skim(records, COUNT, BATCH.base_timestamp))
+
+
+def print_checksums() -> None:
+    """Print the rates of both checksums over 64 KiB, in GB/s."""
+    data = bytes(65536)
+    for name, checksum in (("package", packaged()), ("ours", folding())):
+        if checksum is None:
+            print("checksum, ours        not built, or not for this processor")
+            return
+        batches = millions_a_second(partial(checksum, data)) * 1e6 / COUNT
+        print(f"checksum, {name:12} {batches * len(data) / 1e9:8.1f} GB/s")
 
 
 def print_columns() -> None:
@@ -99,6 +111,7 @@ def main() -> None:
     print(f"build, plain Python   {millions_a_second(lambda: build_batch(RECORDS)):8.2f} M records/s")
     print(f"read, plain Python    {millions_a_second(lambda: read_records(BATCH)):8.2f} M records/s")
     print_rows()
+    print_checksums()
     print_columns()
 
 

@@ -1,11 +1,15 @@
 """How long it takes to find an offset, or a time: in one large segment, and in a partition of many (L3, L7).
 
 `python bench/lookups.py` makes a log of each kind in a temporary directory and prints the times of random
-lookups, before and after the log was closed and opened again. It takes a minute or two. With `--check` it
-ends with 1 if the p99 of any kind is a millisecond or more.
+lookups and of that for the largest timestamp, before and after the log was closed and opened again, and that
+of the very first one by time. After a restart that one looks at every segment before the one that it finds,
+in turns between which a broker serves others; how long these take is shown, one and all together. It takes a
+minute or two. With `--check` it ends with 1 if the p99 of any kind, or a first lookup behind its turns, takes
+a millisecond or more, or the p90 of turns twice what a broker allows.
 """
 
 import argparse
+import gc
 import random
 import sys
 import tempfile
@@ -13,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from everlog.broker.slices import SLICE_MS
 from everlog.edge.chance import SystemRandom
 from everlog.edge.clock import SystemClock
 from everlog.edge.disk import RealFiles
@@ -21,6 +26,7 @@ from everlog.log.recovery import Opening
 from everlog.log.settings import LogSettings
 from everlog.model.ids import LeaderEpoch, Offset, Timestamp
 from everlog.model.topics import TopicPartition
+from everlog.node.run import GC_THRESHOLDS
 from everlog.records.batch import batch_at
 from everlog.records.builder import NewRecord, build_batch
 
@@ -50,8 +56,19 @@ def time_of(offset: int) -> Timestamp:
 
 
 def report(title: str, log: PartitionLog) -> list[float]:
-    """Print percentiles of lookups of random offsets and times; returns the p99 of each."""
+    """Print the first lookup by time and percentiles of others; returns that and the p99 of each kind."""
     end = log.end_offset
+    turns: list[float] = []
+    first: list[float] = []
+    while _timed(turns, lambda: log.learn_times(None, _a_slice())) is False:
+        pass
+    _timed(first, lambda: log.offset_for_time(time_of(end - 1), end))
+    _timed(first, lambda: log.offset_of_max_timestamp(end))
+    print(
+        f"{title + ', first by time':52} {max(first):7.0f} us, "
+        f"after {len(turns)} turns of {_most(turns):.0f} us (p90), {sum(turns) / 1000:.0f} ms in all"
+    )
+    slow = [_most(turns)] if _most(turns) >= 2_000 * SLICE_MS else []
 
     def by_offset(offset: int) -> None:
         assert log.read(Offset(offset), 1, end) is not None
@@ -61,9 +78,30 @@ def report(title: str, log: PartitionLog) -> list[float]:
         assert found is not None
         assert found.offset == offset
 
-    return [
-        _report(f"{title}, {what}", look, end) for what, look in (("offset", by_offset), ("time", by_time))
-    ]
+    def of_largest(_: int) -> None:
+        found = log.offset_of_max_timestamp(end)
+        assert found is not None
+        assert found.offset == end - 1
+
+    kinds = (("offset", by_offset), ("time", by_time), ("largest time", of_largest))
+    return [*slow, max(first), *(_report(f"{title}, {what}", look, end) for what, look in kinds)]
+
+
+def _most(turns: list[float]) -> float:
+    """What nine of ten turns stay below: they are few, and others may use the machine in one of them."""
+    return sorted(turns)[len(turns) * 9 // 10]
+
+
+def _timed(times: list[float], what: Callable[[], object]) -> object:
+    began = time.perf_counter()
+    found = what()
+    times.append((time.perf_counter() - began) * 1e6)
+    return found
+
+
+def _a_slice() -> Callable[[], bool]:
+    until = time.perf_counter() + SLICE_MS / 1000
+    return lambda: time.perf_counter() >= until
 
 
 def _report(title: str, look: Callable[[int], None], end: int) -> float:
@@ -93,6 +131,8 @@ def measure(title: str, settings: LogSettings, batches: int, value_bytes: int) -
         plan.run()
         log.abandon()
         world = World(RealFiles(1_000), SystemClock(), SystemRandom())
+        gc.collect()
+        gc.freeze()  # What was there before lies far behind a broker that has been started, too.
         again = PartitionLog(world, path, PARTITION, settings, Opening(clean=True, recovery_point=end))
         found += report(f"{title}, after a restart", again)
         again.abandon()
@@ -105,12 +145,13 @@ def main() -> int:
     parser.add_argument(
         "share", nargs="?", type=int, default=1, help="make logs of one n-th, for a quick look"
     )
-    parser.add_argument("--check", action="store_true", help="fail where a p99 is a millisecond or more")
+    parser.add_argument("--check", action="store_true", help="fail where one is too slow, see above")
     options = parser.parse_args()
+    gc.set_threshold(*GC_THRESHOLDS)
     found = measure("1 GiB of 1 KB batches", LogSettings(), 1_000_000 // options.share, 950)
     found += measure("many small segments", LogSettings(segment_bytes=1_100), 10_000 // options.share, 950)
     if options.check and max(found) >= LIMIT_US:
-        print(f"the slowest p99 is {max(found):.0f} us, expected less than {LIMIT_US} us")
+        print(f"the slowest is {max(found):.0f} us, expected less than {LIMIT_US} us")
         return 1
     return 0
 

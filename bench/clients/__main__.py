@@ -164,7 +164,8 @@ class Course:
     ) -> None:
         with _topic(admin) as topic:
             # Fewer than are there: a reader that takes many at once has as many to take at the end.
-            count = 100_000 + self._count(_READ_SHARE, size)
+            most = max((program.share for program in programs), default=1.0)
+            count = 100_000 + self._count(_READ_SHARE * most, size)
             child.run(Job("everlog send", _bootstrap(broker), topic, _PARTITIONS, count, size))
             for repeat in range(self._repeats):
                 for program in programs:

@@ -29,7 +29,7 @@ from bench.memory import BackedMemory
 from bench.runner import free_port_pair
 from bench.spark import report
 from bench.spark.jobs import JOBS, Job
-from bench.spark.place import Place
+from bench.spark.place import Place, peer_versions
 from bench.spark.samples import Latency, Rate, Results
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -261,7 +261,11 @@ def _new_results() -> Results:
         machine=this_machine(),
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         command="python -m bench.spark " + shlex.join(sys.argv[1:]),
-        versions={"Everlog": EVERLOG.version(), **{name: version(name) for name in ("pyspark", "pyarrow")}},
+        versions={
+            "Everlog": EVERLOG.version(),
+            **{name: version(name) for name in ("pyspark", "pyarrow")},
+            **peer_versions(),
+        },
     )
 
 

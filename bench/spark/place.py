@@ -4,7 +4,7 @@ import itertools
 import shutil
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,23 @@ from bench.spark.jobs import Job
 from everlog.spark.session import session
 
 PARTITIONS = 4
+_PEERS = ("spark-sql-kafka", "kafka-clients")
 _numbers = itertools.count(1)
 _FIRST_BATCH_LIMIT_S = 180.0
 _MEMORY = Path("/dev/shm")
 """Where checkpoints of queries that are measured lie, if it is there: the disk is not what is measured."""
+
+
+def peer_versions() -> dict[str, str]:
+    """What is beside ours: the jars of Spark's own connector and of Kafka's client, by their file names."""
+    found = connector_jars()
+    return {} if isinstance(found, Unavailable) else jar_versions(found)
+
+
+def jar_versions(jars: Iterable[Path]) -> dict[str, str]:
+    """The releases of the two that have to do with the rates: `kafka-clients-3.9.2.jar` has one."""
+    named = (jar.stem.rpartition("-") for jar in jars)
+    return {name: release for name, _, release in named if name.startswith(_PEERS)}
 
 
 class Place:

@@ -1,7 +1,8 @@
 """A source that has its rows ready: what Spark itself needs to take in those of any Python source.
 
 Its columns, sizes and batches are those of ours; the same Arrow batch is handed over again and again. So it
-fetches nothing, checks nothing and builds nothing: what it reaches is the bound for ours.
+fetches nothing, checks nothing and builds nothing: what it reaches is the bound for
+any source that Spark takes in row by row. Ours is taken in as columns, and gets past it.
 """
 
 from collections.abc import Iterator

@@ -8,6 +8,7 @@ from bench.machine import this_machine
 from bench.spark import report
 from bench.spark.cost import JobCost
 from bench.spark.jobs import JVM, OURS, PARQUET, READY
+from bench.spark.place import jar_versions
 from bench.spark.samples import Latency, Rate, Results
 
 READ, READ_JVM, READ_PARQUET = f"read, {OURS}", f"read, {JVM}", f"read, {PARQUET}"
@@ -19,6 +20,15 @@ def a_rate(job: str, repeat: int, rows_per_s: float, cpu: float = 1.0, foreign: 
 
 def a_run(*rates: Rate, latencies: tuple[Latency, ...] = ()) -> Results:
     return Results(this_machine(), "2026-01-31", "python -m bench.spark", {}, [*rates], [*latencies])
+
+
+def test_the_peer_is_named_by_its_jars() -> None:
+    jars = ("commons-pool2-2.13.1.jar", "kafka-clients-3.9.2.jar", "spark-sql-kafka-0-10_2.13-4.2.0.jar")
+
+    assert jar_versions(Path("libs") / jar for jar in jars) == {
+        "kafka-clients": "3.9.2",
+        "spark-sql-kafka-0-10_2.13": "4.2.0",
+    }
 
 
 def test_a_ratio_is_that_of_runs_of_the_same_repeat() -> None:
