@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "../ports/appender.h"
 #include "../twin.h"
@@ -61,9 +62,11 @@ static int append(file_appender *port, const struct iovec *pieces, int count, in
     self->appended += total;
     if (pwritev(self->descriptor, pieces, count, (off_t)position) == total)
         return 0;
-    /* What was taken lies behind the end as room does, and has to go as room has to. */
-    if (self->room_end < end)
-        self->room_end = end;
+    /* A whole batch that stayed there might follow, after a crash, on what is written before it next. */
+    if (ftruncate(self->descriptor, (off_t)position) == 0)
+        self->grown_to = position;
+    else if (self->room_end < end)
+        self->room_end = end; /* It lies behind the end as room does, and has to go as room has to. */
     return -1;
 }
 

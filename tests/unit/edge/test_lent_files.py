@@ -1,6 +1,7 @@
 """Files of the real disk that compiled code appends to, and what a failed write leaves in them (L4, L10)."""
 
 import resource
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -64,3 +65,28 @@ def test_what_a_failed_write_leaves_behind_the_end_is_gone_when_the_segment_is_s
     log.abandon()
     again = PartitionLog(world, str(tmp_path), ORDERS, LogSettings(), Opening(True, Offset(end)))
     assert values_of(again) == [b"value", b"last"]
+
+
+def test_what_a_failed_write_leaves_behind_the_end_is_not_found_after_a_crash(tmp_path: Path) -> None:
+    world = World(RealFiles(), SimClock(), SimRandom(7))
+    log = PartitionLog(world, str(tmp_path), ORDERS, LogSettings(), Opening())
+    log.append(a_batch(), LeaderEpoch(0), NOON, Origin.CLIENT)
+    batches = [a_batch([tag]) for tag in (b"0", b"1", b"2", b"3")]
+    size = len(batches[0].raw)
+    requests = [Request(bytes(batch.raw)).frame(n, {}) for n, batch in enumerate(batches)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    # The disk takes all but the end of the last one. Then somebody else is quicker than who sent the second.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.size + 4 * size - 1, hard))
+    try:
+        assert _take(log, b"".join(requests)) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    log.append(batches[0], LeaderEpoch(0), NOON, Origin.CLIENT)
+    log.append(a_batch([b"x"]), LeaderEpoch(0), NOON, Origin.CLIENT)
+
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    shutil.copy(log.segments[0].file.path, killed)
+    again = PartitionLog(world, str(killed), ORDERS, LogSettings(), Opening())
+    assert values_of(again) == [b"value", b"0", b"x"]
