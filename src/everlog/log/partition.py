@@ -356,7 +356,10 @@ class PartitionLog:
         if producer_id >= 0 and following is None:
             return False
         settings = self._settings
-        appender, until = active.file.lend() or (None, FOREVER)
+        try:
+            appender, until = active.file.lend() or (None, FOREVER)
+        except OSError:
+            return False  # It has no descriptor and gets none. `append` finds the same, and says so.
         limits = LaneLimits(
             min(settings.segment_bytes, until),
             active.base_offset + MAX_RELATIVE_OFFSET,

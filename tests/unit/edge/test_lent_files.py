@@ -14,6 +14,7 @@ from everlog.edge.disk import RealFiles
 from everlog.log.partition import Origin, PartitionLog, World
 from everlog.log.recovery import Opening
 from everlog.log.settings import LogSettings
+from everlog.model.errors import StorageError
 from everlog.model.ids import LeaderEpoch, Offset
 from everlog.sim.chance import SimRandom
 from everlog.sim.clock import SimClock
@@ -90,3 +91,19 @@ def test_what_a_failed_write_leaves_behind_the_end_is_not_found_after_a_crash(tm
     shutil.copy(log.segments[0].file.path, killed)
     again = PartitionLog(world, str(killed), ORDERS, LogSettings(), Opening())
     assert values_of(again) == [b"value", b"0", b"x"]
+
+
+def test_a_file_that_cannot_be_opened_has_no_lane(tmp_path: Path) -> None:
+    files = RealFiles(max_open_files=2)
+    world = World(files, SimClock(), SimRandom(7))
+    log = PartitionLog(world, str(tmp_path), ORDERS, LogSettings(), Opening())
+    log.append(a_batch(), LeaderEpoch(0), NOON, Origin.CLIENT)
+    for n in range(2):  # They take its descriptor.
+        files.open(str(tmp_path / str(n)), create=True).append([b"bytes"])
+    Path(log.segments[0].file.path).rename(tmp_path / "elsewhere")
+
+    from everlog.broker import _lanes
+
+    assert not log.enter_lane(_lanes.Lane, LeaderEpoch(0), -1)
+    with pytest.raises(StorageError, match="No such file"):
+        log.append(a_batch(), LeaderEpoch(0), NOON, Origin.CLIENT)
