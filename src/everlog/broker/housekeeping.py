@@ -208,6 +208,9 @@ class Housekeeping:
         quiet = {log: None for log, end in ends.items() if self._ends.get(log) == end}
         for log in quiet:
             log.leave_lane()  # It gives back room on disk, and a descriptor.
+        lanes = self._broker.lanes
+        for log in [log for log in lanes if log.lane is None]:
+            del lanes[log]  # It may have been deleted, and nobody else know it any more.
         dirty = [log for log in behind if log.sealed_unsynced or log in quiet]
         self._ends = ends
         missing = len(dirty)

@@ -163,3 +163,15 @@ def test_a_log_that_is_synced_while_its_lane_is_open_gives_it_back_once_it_is_qu
 
     assert log.recovery_point == log.end_offset == 6
     assert log.lane is None
+
+
+def test_a_log_that_was_deleted_is_not_kept_for_the_lane_that_it_had() -> None:
+    node, log = a_log_behind_its_lane()
+    other = node.broker.replicas.by_name["orders"][1].opened()
+    feed(node, node.client(), Request(a_batch(b"x"), partition=1).frame(9, {}), runs=True)
+    assert list(node.broker.lanes) == [log, other]
+
+    log.retire()
+    node.pass_time(node.broker.settings[keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS])
+
+    assert list(node.broker.lanes) == [other]
