@@ -17,6 +17,9 @@ from _pytest.nodeid import NodeId
 from hypothesis import settings
 
 from tests import apache_kafka, brokers
+from tests.again import pytest_sessionfinish
+
+__all__ = ["pytest_sessionfinish"]
 
 # Before anything starts Spark: its defaults, for all sessions that any test starts. Pipelines have options of
 # their own for the driver's Java, which take the place of those defaults; to these here they are added.
