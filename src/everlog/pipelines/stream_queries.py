@@ -47,6 +47,8 @@ class _Running:
     """In a row."""
     restart_at: float | None = None
     """When a query that has failed is started again."""
+    given_up: Exception | None = None
+    """What it failed with for good. Who was told may have taken it for a failure of a pass."""
     over: bool = False
     """Ended, and told so."""
 
@@ -68,9 +70,14 @@ class StreamQueries:
             self._tell(FlowChanged(stream.name, "CHECKED"))
 
     def start(self, streams: Iterable[Stream], *, once: bool, anew: set[str]) -> None:
-        """Start queries: to the end of what is there, or for ever. Those in `anew` forget where they were."""
+        """Start queries: to the end of what is there, or for ever. Those in `anew` forget where they were.
+
+        What an earlier call has started, before it failed with another, goes on as it is.
+        """
         self._once = once
         for stream in streams:
+            if stream.name in self._running:
+                continue
             self._tell(FlowChanged(stream.name, "STARTING"))
             try:
                 query = self._start(stream, anew=stream.name in anew)
@@ -110,20 +117,31 @@ class StreamQueries:
         for name, running in self._running.items():
             if running.query.isActive:
                 continue
+            if running.given_up is not None:
+                raise running.given_up
             if running.restart_at is None:
-                self._tell(FlowChanged(name, "FAILED"))
-                progress = running.query.lastProgress
-                running.failures = 1 if progress is not None else running.failures + 1
-                error = running.query.exception()
-                # A machine that is too slow now will be quicker later; it gets more time than other faults.
-                limit = most * _MOST_TRIES if _SLOW_MACHINE in str(error) else most
-                if error is not None and running.failures >= limit:
-                    raise error
-                running.restart_at = now + min(_LONGEST_REST_S, 2.0 ** (running.failures - 1))
-            if now >= running.restart_at:
-                running.restart_at = None
-                running.query = self._start(running.stream, anew=False)
-                self._tell(FlowChanged(name, "RUNNING"))
+                if running.query.lastProgress is not None:
+                    running.failures = 0
+                self._put_off(running, running.query.exception(), most, now)
+            elif now >= running.restart_at:
+                try:
+                    running.query = self._start(running.stream, anew=False)
+                except Exception as error:  # noqa: BLE001  a user's function: it may ask what is away, too
+                    self._put_off(running, error, most, now)
+                else:
+                    running.restart_at = None
+                    self._tell(FlowChanged(name, "RUNNING"))
+
+    def _put_off(self, running: _Running, error: Exception | None, most: int, now: float) -> None:
+        """Note a failure, and when to try again; raise it if it is one too many."""
+        self._tell(FlowChanged(running.stream.name, "FAILED"))
+        running.failures += 1
+        # A machine that is too slow now will be quicker later; it gets more time than other faults.
+        limit = most * _MOST_TRIES if _SLOW_MACHINE in str(error) else most
+        if error is not None and running.failures >= limit:
+            running.given_up = error
+            raise error
+        running.restart_at = now + min(_LONGEST_REST_S, 2.0 ** (running.failures - 1))
 
     def stop(self) -> None:
         """Stop all queries; what they had begun is done again at the next start."""

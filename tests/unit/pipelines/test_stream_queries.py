@@ -118,6 +118,72 @@ def test_a_stream_that_fails_is_started_again_later_each_time_and_given_up_in_th
         queries.restart_failed(3, 105.0)
 
 
+def test_a_function_that_fails_when_it_is_called_again_is_a_failure_like_others(tmp_path: Path) -> None:
+    """It may ask a cluster or a table that is away, as what the query failed for is."""
+    writer = Writer()
+    away: list[str] = []
+
+    def declare() -> Writer:
+        if away:
+            raise TimeoutError(away[0])
+        return writer
+
+    told: list[Event] = []
+    queries = StreamQueries(None, a_project(tmp_path), told.append)
+    queries.start([Stream("volume", "2 seconds", declare)], once=False, anew=set())
+    writer.queries[0].fail("away", batch=3)
+    away.append("nobody answers")
+
+    queries.restart_failed(3, 100.0)
+    queries.restart_failed(3, 101.0)
+    assert told.count(FlowChanged("volume", "FAILED")) == 2
+    queries.restart_failed(3, 102.9)
+    away.clear()
+    queries.restart_failed(3, 103.0)
+    assert len(writer.queries) == 2
+
+    writer.queries[1].fail("away")
+    away.append("nobody answers")
+    with pytest.raises(RuntimeError, match="away"):
+        queries.restart_failed(3, 104.0)
+
+
+def test_a_function_that_fails_for_good_ends_the_run(tmp_path: Path) -> None:
+    writer = Writer()
+    answers: list[Any] = [writer]
+    queries = StreamQueries(None, a_project(tmp_path), lambda _: None)
+    queries.start([Stream("volume", "2 seconds", lambda: answers[-1])], once=False, anew=set())
+    writer.queries[0].fail("away", batch=3)
+    answers.append("no writer")
+
+    for now in (100.0, 101.0):
+        queries.restart_failed(3, now)
+    for now in (103.0, 104.0):
+        with pytest.raises(ConfigError, match="returned str: expected a writer"):
+            queries.restart_failed(3, now)
+
+
+def test_when_one_of_several_cannot_be_started_the_others_are_not_started_twice(tmp_path: Path) -> None:
+    first, second = Writer(), Writer()
+    away = True
+
+    def declare() -> Writer:
+        if away:
+            raise TimeoutError("nobody answers")
+        return second
+
+    streams = [Stream("first", "2 seconds", lambda: first), Stream("second", "2 seconds", declare)]
+    queries = StreamQueries(None, a_project(tmp_path), lambda _: None)
+    with pytest.raises(TimeoutError):
+        queries.start(streams, once=False, anew={"first", "second"})
+    away = False
+    (tmp_path / "storage" / "_streams" / "first" / "0").mkdir(parents=True)
+    queries.start(streams, once=False, anew={"first", "second"})
+
+    assert (len(first.queries), len(second.queries)) == (1, 1)
+    assert first.given["checkpointLocation"].endswith("/first/0")
+
+
 def test_a_batch_that_was_done_between_failures_forgives_them(tmp_path: Path) -> None:
     queries, writer, _ = started(tmp_path)
 
