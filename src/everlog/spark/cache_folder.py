@@ -20,6 +20,9 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     folder = above / "everlog"
     above.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
+    # Where all may make their own, a link may be somebody else's, who turns it elsewhere when we have looked.
+    folder = folder.resolve()
+    above = folder.parent
     outer, inner, user = above.stat(), folder.stat(), os.geteuid()
     # Who may rename it can put another in its place.
     if outer.st_uid not in (user, 0) or (outer.st_mode & stat.S_IWOTH and not outer.st_mode & stat.S_ISVTX):

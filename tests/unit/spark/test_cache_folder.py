@@ -48,6 +48,18 @@ def test_a_folder_of_ours_where_all_may_make_their_own_will_do(tmp_path: Path) -
     assert cache_folder({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "everlog"
 
 
+@pytest.mark.parametrize("link", [".", "cache"])
+def test_who_turns_a_link_elsewhere_later_turns_nothing_of_ours(tmp_path: Path, link: str) -> None:
+    ours, shared = tmp_path / "ours", tmp_path / "shared"
+    (ours / "everlog").mkdir(parents=True, mode=0o700)
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "everlog").symlink_to(ours / "everlog")
+    (shared / "cache").symlink_to(ours)
+
+    assert cache_folder({"XDG_CACHE_HOME": str(shared / link)}) == ours / "everlog"
+
+
 def test_who_has_no_home_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless(_path: Path) -> Path:
         raise RuntimeError("Could not determine home directory.")
