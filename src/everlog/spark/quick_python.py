@@ -8,6 +8,7 @@ of its way.
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from everlog.spark.cache_folder import cache_folder
 NAME = "python-for-spark"
 NAMES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 """Tasks are started by the first, what Spark asks of sources and sinks on the driver by the second."""
+_CUT_BY_A_SHELL = re.compile(r"""[\s"'`$&|;<>()\\]""")
 
 
 def use_quick_python(master: str, environment: MutableMapping[str, str] = os.environ) -> None:
@@ -29,6 +31,9 @@ def use_quick_python(master: str, environment: MutableMapping[str, str] = os.env
         script = cache_folder(environment) / _tag(sys.executable) / NAME
     except OSError:
         script = None  # No home to write to: it works without, if slower.
+    if script is not None and _CUT_BY_A_SHELL.search(str(script)):
+        # Spark has a shell look whether it is there, unquoted, and knows no format in Python if it is not.
+        script = None
     ours = (sys.executable, str(script))
     names = [name for name in NAMES if environment.get(name, sys.executable) in ours]
     quick = master.startswith("local") and _is_spark_of_pip(environment)

@@ -2,6 +2,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from everlog.spark.quick_python import NAME, use_quick_python
 
 
@@ -69,6 +71,21 @@ def test_without_a_home_it_works_as_before(tmp_path: Path) -> None:
     found = environment(tmp_path)
     use_quick_python("local[2]", found)
     assert found["PYSPARK_PYTHON"] == found["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+@pytest.mark.parametrize("name", ["Jo Smith", "jo's", "a$b", "a;b"])
+def test_a_home_whose_name_a_shell_takes_apart_has_no_script(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    found = environment(tmp_path / name)
+    use_quick_python("local[2]", found)
+    assert found["PYSPARK_PYTHON"] == found["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_a_home_with_an_umlaut_has_a_script(tmp_path: Path) -> None:
+    (tmp_path / "jürgen#2").mkdir()
+    found = environment(tmp_path / "jürgen#2")
+    use_quick_python("local[2]", found)
+    assert Path(found["PYSPARK_DRIVER_PYTHON"]).name == NAME
 
 
 def test_a_script_where_all_may_write_is_not_run(tmp_path: Path) -> None:
