@@ -2,8 +2,12 @@
 
 import importlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +15,7 @@ import pytest
 import everlog
 from everlog.spark.columnar.install import ISOLATION, SWITCH, read_columns
 from tests.spark.conftest import NewTopic
+from tests.spark.java_here import require_java
 
 ROWS = 60_000
 """Of some 100 bytes: several Arrow batches a task."""
@@ -173,3 +178,43 @@ def test_a_session_whose_tasks_see_its_own_jars_alone_reads_rows(
 
     assert "ColumnarToRow" not in plan_of(frame)
     assert frame.select("offset").distinct().count() == ROWS // 2
+
+
+PROGRAM = """
+import sys
+from everlog.spark.session import session
+
+spark = session(master="local[1]", settings={"spark.ui.enabled": "false", "spark.driver.memory": "512m"})
+read = spark.read.format("everlog").option("kafka.bootstrap.servers", sys.argv[1])
+frame = read.option("subscribe", sys.argv[2]).load()
+plan = frame._jdf.queryExecution().executedPlan().toString()
+print("ColumnarToRow" in plan, frame.count())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.xdist_group("java")
+def test_a_home_with_odd_signs_in_its_name_has_a_session_that_reads(
+    everlog_bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """The jar and the Python for workers are below it, and Spark cuts paths at some of them."""
+    require_java()
+    topic = new_topic()
+    with everlog.Producer(everlog_bootstrap) as producer:
+        producer.send(topic, b"one")
+    home = tmp_path / "Jo's home #2 %41"
+    home.mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, everlog_bootstrap, topic],
+        env={**environment, "XDG_CACHE_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.split() == ["True", "1"]
+    assert list((home / "everlog").glob("*.jar"))

@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
@@ -93,11 +94,13 @@ class _Session:
     def _array(self, _kind: Any, size: int) -> list[Any]:
         return [None] * size
 
-    def _add(self, jar: str) -> None:
-        self.jars.append(Path(jar))
+    def _add(self, uri: str) -> None:
+        parts = urlsplit(uri)
+        assert (parts.scheme, parts.query, parts.fragment) == ("file", "", ""), uri
+        self.jars.append(Path(unquote(parts.path)))
 
     def _file(self, path: str) -> Any:
-        return _Java(toURI=_returns(_Java(toURL=_returns(path))))
+        return _Java(toURI=_returns(_Java(toURL=_returns(path), toString=_returns(f"file:{quote(path)}"))))
 
     def _loader(self, urls: list[str], _parent: Any) -> Any:
         with zipfile.ZipFile(urls[0]) as archive:
@@ -142,6 +145,14 @@ def test_the_jar_is_compiled_once_and_serves_later_sessions(tmp_path: Path) -> N
     assert (first.compiled, second.compiled) == (1, 0)
     assert first.jars == second.jars == list((tmp_path / "everlog").iterdir())
     assert len(second.rules) == 1
+
+
+def test_a_folder_with_signs_of_a_uri_is_given_as_one(tmp_path: Path) -> None:
+    spark = _Session(tmp_path)
+    (tmp_path / "a#b %41?c").mkdir()
+
+    assert read_columns(spark, {"XDG_CACHE_HOME": str(tmp_path / "a#b %41?c")})
+    assert [jar.is_file() for jar in spark.jars] == [True]
 
 
 def test_a_session_whose_tasks_see_its_own_jars_alone_reads_rows(tmp_path: Path) -> None:
@@ -232,17 +243,21 @@ def test_a_session_that_was_there_already_counts_with_its_own_master(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str
 ) -> None:
     there = _Session(tmp_path, master=master)
-    builder = _Java(getOrCreate=_returns(there))
-    for name in ("appName", "master", "config"):
-        setattr(builder, name, _returns(builder))
-    monkeypatch.setitem(sys.modules, "pyspark.sql", _Java(SparkSession=_Java(builder=builder)))
-    monkeypatch.setattr("everlog.spark.session.prepare", _returns(None))
-    monkeypatch.setattr("everlog.spark.session.use_quick_python", _returns(None))
+    _let_spark_make(there, monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     made: Any = session(master="local[2]")
     assert made is there
     assert len(there.rules) == (1 if in_this_process(master) else 0)
+
+
+def _let_spark_make(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = _Java(getOrCreate=_returns(made))
+    for name in ("appName", "master", "config"):
+        setattr(builder, name, _returns(builder))
+    monkeypatch.setitem(sys.modules, "pyspark.sql", _Java(SparkSession=_Java(builder=builder)))
+    monkeypatch.setattr("everlog.spark.session.prepare", _returns(None))
+    monkeypatch.setattr("everlog.spark.session.use_quick_python", _returns(None))
 
 
 @pytest.mark.parametrize(

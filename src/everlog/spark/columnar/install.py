@@ -61,13 +61,15 @@ def _install(spark: Any, environment: Mapping[str, str]) -> None:
     loader = spark._jsparkSession.getClass().getClassLoader()
     jar = _jar(spark, loader, environment)
     urls = spark.sparkContext._gateway.new_array(jvm.java.net.URL, 1)
-    urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
+    place = jvm.java.io.File(str(jar)).toURI()
+    urls[0] = place.toURL()
     rule = jvm.java.net.URLClassLoader(urls, loader).loadClass(_RULE)
     instance = rule.getDeclaredConstructor(_none(spark, jvm.java.lang.Class)).newInstance(
         _none(spark, jvm.java.lang.Object)
     )
-    # Tasks look for classes in the jars of the session, on this machine too.
-    spark.sparkContext._jsc.addJar(str(jar))
+    # Tasks look for classes in the jars of the session, on this machine too. Spark takes what it is given for
+    # a URI: of a path it would cut off what follows `#`, log that there is no such file, and go on.
+    spark.sparkContext._jsc.addJar(str(place.toString()))
     getattr(methods, "extraOptimizations_$eq")(rules.appended(instance))
 
 
