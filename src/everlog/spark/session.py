@@ -62,6 +62,8 @@ def session(
     for key, value in {**ours, **(settings or {})}.items():
         builder = builder.config(key, value)
     made = builder.getOrCreate()
+    if not hasattr(made, "sparkContext"):
+        return made  # One of Spark Connect (`spark.api.mode`): its virtual machine is out of reach.
     if low_latency:
         _write_no_checksums(made)
     # A session that was there already keeps its master, whichever was asked for.

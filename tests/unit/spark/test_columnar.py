@@ -251,6 +251,17 @@ def test_a_session_that_was_there_already_counts_with_its_own_master(
     assert len(there.rules) == (1 if in_this_process(master) else 0)
 
 
+@pytest.mark.parametrize("low_latency", [False, True])
+def test_a_session_of_spark_connect_is_left_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, *, low_latency: bool
+) -> None:
+    remote = SimpleNamespace()
+    _let_spark_make(remote, monkeypatch)
+
+    made: Any = session(master="local[2]", low_latency=low_latency)
+    assert made is remote
+
+
 def _let_spark_make(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     builder = _Java(getOrCreate=_returns(made))
     for name in ("appName", "master", "config"):
