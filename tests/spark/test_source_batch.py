@@ -1,6 +1,7 @@
 """Batch reads through Spark: columns, splits, filters, typed values, and what users see of errors."""
 
 import json
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -255,6 +256,9 @@ def test_errors_are_told_in_one_line(spark: Any, everlog_bootstrap: str, new_top
     bad = "at offset 2 is no json: found 2, expected a JSON object"
     assert bad in said(valueFormat="json", valueSchema="a STRUCT<b INT>", mode="failfast")
     assert "value format is 'yaml'" in said(valueFormat="yaml", valueSchema="a INT")
+    for schema in ("a VARCHAR(5)", "a STRUCT<b: ARRAY<CHAR(5)>>", "a INTERVAL YEAR"):
+        told = said(valueFormat="json", valueSchema=schema)
+        assert re.search(r"ConfigError: schema: \w+\([\d, ]+\) is no type that a column", told), told
 
     reader = a_read(spark, everlog_bootstrap, topic)
     assert "unknown column 'price'" in message_of(lambda: reader.schema("price INT").load())

@@ -3,12 +3,21 @@
 from importlib import import_module
 from typing import Any
 
+from everlog.model.errors import ConfigError
+
 
 def arrow_schema(schema: Any) -> Any:
-    """The pyarrow.Schema that batches of a StructType must have."""
+    """The pyarrow.Schema that batches of a StructType must have; ConfigError for a type that none has."""
     # Neither side has types that say anything.
     types: Any = import_module("pyspark.sql.pandas.types")
-    return types.to_arrow_schema(schema, timezone="UTC")
+    errors: Any = import_module("pyspark.errors")
+    try:
+        return types.to_arrow_schema(schema, timezone="UTC")
+    except errors.PySparkTypeError as error:
+        kind = (error.getMessageParameters() or {}).get("data_type", error)
+        raise ConfigError(
+            f"schema: {kind} is no type that a column can have here, expected one such as STRING or BIGINT"
+        ) from None
 
 
 def ddl_of(schema: Any) -> str:
