@@ -14,7 +14,8 @@ def arrow_schema(schema: Any) -> Any:
     try:
         return types.to_arrow_schema(schema, timezone="UTC")
     except errors.PySparkTypeError as error:
-        kind = (error.getMessageParameters() or {}).get("data_type", error)
+        told: dict[str, str] = error.getMessageParameters() or {}
+        kind = told.get("data_type", error)
         raise ConfigError(
             f"schema: {kind} is no type that a column can have here, expected one such as STRING or BIGINT"
         ) from None
