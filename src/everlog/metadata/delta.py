@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from everlog.metadata.image import (
+    NO_FEATURES_OFFSET,
     BrokerImage,
     ClusterImage,
     ConfigResource,
@@ -136,6 +137,7 @@ class Delta:
             features=bool(self._features),
         )
         self._close_topics()
+        features = self._finish_features()
         return (
             ClusterImage(
                 end_offset=end_offset,
@@ -144,8 +146,9 @@ class Delta:
                 topics=image.topics if self._topics is None else self._topics,
                 topics_by_id=image.topics_by_id if self._topics_by_id is None else self._topics_by_id,
                 configs=self._finish_configs(),
-                features=self._finish_features(),
-                features_offset=self._features_offset,
+                features=features,
+                # A snapshot has no record of a feature that is off, so that nobody could know since when.
+                features_offset=self._features_offset if features else NO_FEATURES_OFFSET,
                 next_producer_id=self._next_producer_id,
                 partition_count=self._partition_count,
                 controllers=self._controllers,

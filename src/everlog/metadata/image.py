@@ -13,6 +13,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 NO_LEADER = BrokerId(-1)
+NO_FEATURES_OFFSET = Offset(-1)
 UNASSIGNED_DIRECTORY = Uuid(bytes(16))
 """Stands for a replica's directory while its broker has not said which it is."""
 LOST_DIRECTORY = Uuid(bytes(15) + b"\x01")
@@ -168,7 +169,7 @@ class ClusterImage:
     """What was set, resources without any left out."""
     features: Mapping[str, int]
     features_offset: Offset
-    """The offset of the last change of a feature; clients see it as the features' epoch; -1 is none."""
+    """The offset of the last change of a feature, the features' epoch to clients; -1 if none is on."""
     next_producer_id: ProducerId
     """The first producer id that no block has taken."""
     partition_count: int
@@ -195,7 +196,7 @@ EMPTY_IMAGE = ClusterImage(
     topics_by_id=_no_items(),
     configs=_no_items(),
     features=_no_items(),
-    features_offset=Offset(-1),
+    features_offset=NO_FEATURES_OFFSET,
     next_producer_id=ProducerId(0),
     partition_count=0,
 )

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from everlog.metadata import image_records
 from everlog.metadata.delta import FENCE, UNFENCE, Delta, apply, apply_with_changes
 from everlog.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, ResourceType, topic_resource
 from everlog.model.errors import CorruptDataError
@@ -184,6 +185,15 @@ def test_a_feature_at_level_zero_is_off() -> None:
 
     assert image.features == {"metadata.version": 30}
     assert image.features_offset == 2
+
+
+def test_where_no_feature_is_on_nobody_knows_since_when() -> None:
+    image = image_of(
+        FeatureLevelRecord(name="x", feature_level=1), FeatureLevelRecord(name="x", feature_level=0)
+    )
+
+    assert (image.features, image.features_offset) == ({}, -1)
+    assert image_records.image_of(image_records.image_records(image), image.end_offset, image.epoch) == image
 
 
 @pytest.mark.parametrize(
