@@ -134,8 +134,8 @@ def a_sync_leaves_out_what_the_lane_has(patch: pytest.MonkeyPatch) -> None:
 
     def sync_plan(self: PartitionLog) -> SyncPlan | None:
         unsynced = self._unsynced  # pyright: ignore[reportPrivateUsage]  # as above
-        active, end = self._active, self._end_offset  # pyright: ignore[reportPrivateUsage]  # as above
-        return unsynced.plan(active, end, self.epochs)
+        tail = self._tail  # pyright: ignore[reportPrivateUsage]  # as above
+        return unsynced.plan(tail.segments.active, tail.end_offset, self.epochs)
 
     patch.setattr(PartitionLog, "sync_plan", sync_plan)
 

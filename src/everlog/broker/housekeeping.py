@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from everlog.broker.replicas import Replica
 from everlog.controller.metadata_log import METADATA_PARTITION
-from everlog.log.directory import CheckpointPlan, Deletions, LogDirectory
+from everlog.log.directory import LogDirectory
+from everlog.log.directory_plans import CheckpointPlan, Deletions
 from everlog.log.partition import PartitionLog
 from everlog.model.errors import CorruptDataError, StorageError
 from everlog.model.ids import Instant, Offset

@@ -3,7 +3,7 @@
 from everlog.log import replay
 from everlog.log.aborted_index import AbortedTxn
 from everlog.log.search import segment_index
-from everlog.log.segment import Segment
+from everlog.log.segments import SegmentList
 from everlog.model.errors import CorruptDataError
 from everlog.model.ids import Offset
 from everlog.ports.files import Files
@@ -11,18 +11,16 @@ from everlog.records.batch import CONTROL, TRANSACTIONAL
 
 
 class AbortedSearch:
-    """Looks through the transaction indexes of a log, whose segments and base offsets it is given to see.
+    """Looks through the transaction indexes of a log, whose segments it is given to see.
 
     An index has no checksum. When it is first read it is held against the log, and made anew if it lies.
     """
 
-    __slots__ = ("_bases", "_files", "_path", "_segments")
+    __slots__ = ("_files", "_segments")
 
-    def __init__(self, files: Files, path: str, segments: list[Segment], bases: list[Offset]) -> None:
+    def __init__(self, files: Files, segments: SegmentList) -> None:
         self._files = files
-        self._path = path
         self._segments = segments
-        self._bases = bases
 
     def between(self, start: Offset, end: Offset) -> list[AbortedTxn]:
         """The aborted transactions with records in a range of offsets, in the order of their markers.
@@ -30,30 +28,33 @@ class AbortedSearch:
         A marker may lie far behind the range, so all segments from the one that holds `start` are looked at.
         """
         found: list[AbortedTxn] = []
-        for at in range(segment_index(self._bases, start), len(self._segments)):
-            if self._segments[at].may_have_aborted:
+        in_order = self._segments.in_order
+        for at in range(segment_index(self._segments.bases, start), len(in_order)):
+            if in_order[at].may_have_aborted:
                 aborted = self._aborted_in(at)
                 found += [txn for txn in aborted if txn.last_offset >= start and txn.first_offset < end]
         return found
 
     def _aborted_in(self, at: int) -> list[AbortedTxn]:
-        segment = self._segments[at]
+        segments = self._segments
+        segment = segments.in_order[at]
         try:
             aborted = segment.aborted
             if segment.aborted_unchecked:
                 for txn in aborted:
                     self._check_first(txn)
         except CorruptDataError:
-            aborted = replay.aborted_of(self._files, self._path, self._segments, at)
+            aborted = replay.aborted_of(self._files, segments.path, segments.in_order, at)
             segment.replace_aborted(aborted)
         segment.aborted_unchecked = False
         return aborted
 
     def _check_first(self, txn: AbortedTxn) -> None:
         """An aborted transaction must begin with a batch of its producer, if that is still in the log."""
-        if txn.first_offset < self._bases[0]:
+        segments = self._segments
+        if txn.first_offset < segments.bases[0]:
             return
-        segment = self._segments[segment_index(self._bases, txn.first_offset)]
+        segment = segments.in_order[segment_index(segments.bases, txn.first_offset)]
         header = segment.find(txn.first_offset)
         batch = segment.batch_at(header) if header is not None else None
         if (
@@ -62,4 +63,4 @@ class AbortedSearch:
             or batch.producer_id != txn.producer_id
             or batch.attributes & (TRANSACTIONAL | CONTROL) != TRANSACTIONAL
         ):
-            raise CorruptDataError(f"{self._path} has {txn} as aborted, but the log has {batch} there")
+            raise CorruptDataError(f"{segments.path} has {txn} as aborted, but the log has {batch} there")

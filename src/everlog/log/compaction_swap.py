@@ -19,8 +19,9 @@ from everlog.log import offset_index, time_index
 from everlog.log.leftovers import CLEANED_SUFFIX, SWAP_SUFFIX
 from everlog.log.removal import Removals
 from everlog.log.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, SUFFIXES, Segment
+from everlog.log.segments import SegmentList
 from everlog.log.sync import Unsynced
-from everlog.model.ids import Instant, Offset
+from everlog.model.ids import Instant
 from everlog.ports.files import Files
 
 CLEANED_FILES = (offset_index.SUFFIX, time_index.SUFFIX, LOG_SUFFIX)
@@ -42,30 +43,20 @@ class Swap:
 
 
 class Swaps:
-    """The swap that is under way in one log, if any. It is given the log's lists, to see and to change."""
+    """The swap that is under way in one log, if any. It is given the log's segments, to see and to change."""
 
-    __slots__ = ("_bases", "_files", "_path", "_pending", "_removals", "_segments", "_unsynced", "count")
+    __slots__ = ("_files", "_pending", "_removals", "_segments", "_unsynced")
 
-    def __init__(
-        self,
-        files: Files,
-        path: str,
-        lists: tuple[list[Segment], list[Offset]],
-        unsynced: Unsynced,
-        removals: Removals,
-    ) -> None:
+    def __init__(self, files: Files, segments: SegmentList, unsynced: Unsynced, removals: Removals) -> None:
         self._files = files
-        self._path = path
-        self._segments, self._bases = lists
+        self._segments = segments
         self._unsynced = unsynced
         self._removals = removals
         self._pending: Swap | None = None
-        self.count = 0
-        """How often segments were put into the place of others."""
 
     def sync_names(self) -> int:
         """Make the names durable; blocks, and is to be run beside the loop."""
-        self._files.sync_dir(self._path)
+        self._files.sync_dir(self._segments.path)
         return 0
 
     def begin(self, swap: Swap) -> bool:
@@ -73,7 +64,7 @@ class Swaps:
 
         False, and nothing is done, if the log has let go of one of the old segments meanwhile.
         """
-        assert self._pending is None, self._path
+        assert self._pending is None, self._segments.path
         if self._place_of(swap) is None:
             return False
         self._pending = swap
@@ -106,11 +97,8 @@ class Swaps:
         for suffix in CLEANED_FILES:
             if suffix != LOG_SUFFIX:
                 self._files.rename(new.stem + suffix + SWAP_SUFFIX, new.stem + suffix)
-        count = len(swap.old)
-        self._segments[at : at + count] = [new]
-        self._bases[at : at + count] = [new.base_offset]
+        self._segments.replace(at, len(swap.old), new)
         swap.replaced = True
-        self.count += 1
         return True
 
     def finish(self, due: Instant) -> None:
@@ -121,7 +109,7 @@ class Swaps:
         path = swap.new.stem + LOG_SUFFIX
         self._files.rename(path + SWAP_SUFFIX, path)
         self._pending = None
-        if swap.new not in self._segments:
+        if swap.new not in self._segments.in_order:
             # The log has let go of it meanwhile, when it did not bear this name.
             self._removals.shelve_file(path, due)
 
@@ -137,19 +125,19 @@ class Swaps:
             self.sync_names()
             self.finish(due)
         elif swap.irrevocable:
-            raise OSError(errno.EIO, "a swap of segments has failed half way", self._path)
+            raise OSError(errno.EIO, "a swap of segments has failed half way", self._segments.path)
         else:
             self._call_off(swap)
 
     def _place_of(self, swap: Swap) -> int | None:
         """Where in the log the old segments are; None if it has not all of them, sealed, in a row."""
-        count = len(swap.old)
-        for at, segment in enumerate(self._segments):
+        in_order, count = self._segments.in_order, len(swap.old)
+        for at, segment in enumerate(in_order):
             if segment is swap.old[0]:
-                found = self._segments[at : at + count]
+                found = in_order[at : at + count]
                 in_place = all(a is b for a, b in zip(found, swap.old, strict=False))
                 # One segment is left behind them, the active one at least.
-                return at if in_place and at + count < len(self._segments) else None
+                return at if in_place and at + count < len(in_order) else None
         return None
 
     def _call_off(self, swap: Swap) -> None:

@@ -3,65 +3,19 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from everlog.log import checkpoint
+from everlog.log.directory_names import DELETE_SUFFIX, FUTURE_SUFFIX, marked_name, partition_of
+from everlog.log.directory_plans import CheckpointPlan, Deletions
 from everlog.log.partition import PartitionLog, World
 from everlog.log.recovery import Opening
 from everlog.log.settings import LogSettings
 from everlog.log.sync import SyncPlan
-from everlog.model.dataclass import dataclass
 from everlog.model.errors import CorruptDataError, StorageError
 from everlog.model.ids import Instant, Offset, Timestamp, Uuid
 from everlog.model.topics import TopicPartition
 from everlog.ports.aside import Aside
 from everlog.ports.files import Files
 
-DELETE_SUFFIX = "-delete"
-FUTURE_SUFFIX = "-future"
-STRAY_SUFFIX = "-stray"
-_MAX_NAME_BYTES = 255
 _NO_BROKER_EPOCH = -1
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointPlan:
-    """The checkpoint files of a directory as they are to be; `run` makes them durable, and blocks."""
-
-    files: Files
-    directory: str
-    contents: tuple[tuple[str, bytes], ...]
-    starts: tuple[tuple[PartitionLog, Offset], ...]
-    """The logs whose segments wait for their new start to be durable, and what it is."""
-    departed: frozenset[TopicPartition]
-    """Partitions that are gone, and that the files on disk will not name any more."""
-
-    def run(self) -> None:
-        """Replace the files, each as a whole; OSError if the disk refused."""
-        for name, content in self.contents:
-            checkpoint.replace_file(self.files, f"{self.directory}/{name}", content, sync_dir=False)
-        self.files.sync_dir(self.directory)
-
-
-@dataclass(frozen=True, slots=True)
-class Deletions:
-    """Files and directories that nobody needs any more; `run` removes them, and may take a while."""
-
-    files: Files
-    paths: tuple[str, ...]
-    directories: tuple[str, ...]
-
-    def run(self) -> None:
-        """Remove them; what has gone already is fine."""
-        for path in self.paths:
-            self._unlink(path)
-        for directory in self.directories:
-            for name in self.files.names(directory):
-                self._unlink(f"{directory}/{name}")
-            self.files.remove_dir(directory)
-
-    def _unlink(self, path: str) -> None:
-        try:
-            self.files.unlink(path)
-        except FileNotFoundError:
-            pass
 
 
 class LogDirectory:
@@ -122,9 +76,9 @@ class LogDirectory:
             elif name.endswith(FUTURE_SUFFIX):
                 # How much of it is durable is written nowhere: it is copied anew.
                 self._doomed.append((now, f"{self.path}/{name}"))
-                if (partition := _partition_of(name.rpartition(".")[0])) is not None:
+                if (partition := partition_of(name.rpartition(".")[0])) is not None:
                     self.wanted_here.append(partition)
-            elif (partition := _partition_of(name)) is not None:
+            elif (partition := partition_of(name)) is not None:
                 self._known[partition] = None
         for offsets in self._offsets():
             for partition in [partition for partition in offsets if partition not in self._known]:
@@ -319,7 +273,7 @@ class LogDirectory:
         self._doom(f"{self.path}/{partition}", partition, delay_ms)
 
     def _doom(self, path: str, partition: TopicPartition, delay_ms: int) -> None:
-        doomed = f"{self.path}/{_marked_name(partition, self._world.random.uuid(), DELETE_SUFFIX)}"
+        doomed = f"{self.path}/{marked_name(partition, self._world.random.uuid(), DELETE_SUFFIX)}"
         try:
             self._files.rename(path, doomed)
             self._files.sync_dir(self.path)
@@ -335,7 +289,7 @@ class LogDirectory:
         """Make an empty log, beginning at `start`, that a partition of another directory is copied to."""
         assert partition not in self._known, partition
         assert partition not in self.futures, partition
-        path = f"{self.path}/{_marked_name(partition, self._world.random.uuid(), FUTURE_SUFFIX)}"
+        path = f"{self.path}/{marked_name(partition, self._world.random.uuid(), FUTURE_SUFFIX)}"
         try:
             self._files.make_dir(path)
             self._write_topic_id(f"{path}/{checkpoint.PARTITION_METADATA}", topic_id)
@@ -524,16 +478,6 @@ def make_dir_durably(files: Files, path: str) -> None:
         files.sync_dir(checkpoint.parent_of(made))
 
 
-def _partition_of(name: str) -> TopicPartition | None:
-    """The partition that a directory's name stands for; None for files, and directories on their way out."""
-    if name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX)):
-        return None
-    topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not number.isdecimal() or str(int(number)) != number:
-        return None
-    return TopicPartition(topic, int(number))
-
-
 def newer_of(logs: Iterable[PartitionLog]) -> PartitionLog:
     """Of several logs of one partition, of which each took the place of another, the last that was in use.
 
@@ -541,9 +485,3 @@ def newer_of(logs: Iterable[PartitionLog]) -> PartitionLog:
     and lost with the power was not durable; then the one before it may have more, and counts.
     """
     return max(logs, key=lambda log: (log.last_epoch(), log.end_offset, log.start_offset))
-
-
-def _marked_name(partition: TopicPartition, unique: Uuid, suffix: str) -> str:
-    """`<topic>-<n>.<id>-delete` or `-future`, the topic cut where the name would be too long."""
-    ending = f"-{partition.partition}.{unique.hex()}{suffix}"
-    return partition.topic[: _MAX_NAME_BYTES - len(ending)] + ending

@@ -40,16 +40,20 @@ def checked_batches(
             if next_offset <= end_offset and not found:
                 continue
             if batch.base_offset < end_offset or batch.leader_epoch < latest_epoch:
-                raise Refused(
-                    ErrorCode.INVALID_RECORD,
-                    f"{batch} does not follow offset {end_offset} and epoch {latest_epoch}",
-                )
+                raise not_following(batch, end_offset, latest_epoch)
             marker = marker_of(batch) if batch.attributes & CONTROL and batch.producer_id >= 0 else None
             found.append(ReplicatedBatch(batch, marker))
             end_offset, latest_epoch = Offset(next_offset), LeaderEpoch(batch.leader_epoch)
     except CorruptDataError as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     return found
+
+
+def not_following(batch: BatchView, end_offset: Offset, latest_epoch: LeaderEpoch) -> Refused:
+    """What to raise where a batch does not come behind all that a log has."""
+    return Refused(
+        ErrorCode.INVALID_RECORD, f"{batch} does not follow offset {end_offset} and epoch {latest_epoch}"
+    )
 
 
 def first_base(records: memoryview) -> Offset:

@@ -1,9 +1,12 @@
 """Which segments may go (L5): the oldest, whole, and only where every record in one is past the limit."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from everlog.log.segment import LOG_SUFFIX
+from everlog.log.segments import SegmentList
 from everlog.log.settings import LogSettings
+from everlog.ports.files import Files
 
 
 class SegmentFacts(NamedTuple):
@@ -23,6 +26,17 @@ class RetentionLimits(NamedTuple):
     total_bytes: int
     start_offset: int
     high_watermark: int
+
+
+def facts_of(files: Files, segments: SegmentList) -> Iterator[SegmentFacts]:
+    """The facts of a log's segments, oldest first, but for an active one that is empty."""
+    for segment in segments.in_order:
+        if segment is segments.active and not segment.size:
+            return
+        timestamp = segment.largest_timestamp()[0]
+        if timestamp < 0:
+            timestamp = files.modified(segment.stem + LOG_SUFFIX)
+        yield SegmentFacts(segment.end_offset, segment.size, timestamp)
 
 
 def expired_count(

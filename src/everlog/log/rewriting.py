@@ -9,6 +9,9 @@ on the disk. Where a batch cannot be proved any more, the disk has kept somethin
 from collections.abc import Iterator
 
 from everlog.log import scan
+from everlog.log.checkpoint import PARTITION_METADATA
+from everlog.log.segment import DERIVED_SUFFIXES, SNAPSHOT_SUFFIX
+from everlog.log.segments import SegmentList
 from everlog.model.dataclass import dataclass
 from everlog.model.errors import CorruptDataError
 from everlog.model.ids import Offset
@@ -85,3 +88,19 @@ class RewritePlan:
             file.rewrite(0, (file.read(0, file.size),))
         finally:
             file.close()
+
+
+def rewrite_plan(files: Files, segments: SegmentList, durable_to: Offset) -> RewritePlan:
+    """Make the plan for a log all of whose records below `durable_to` are on disk."""
+    sealed, active = segments.sealed_above(durable_to), segments.active
+    derived = [segment.stem + suffix for segment in sealed for suffix in DERIVED_SUFFIXES]
+    derived += [active.stem + SNAPSHOT_SUFFIX, f"{segments.path}/{PARTITION_METADATA}"]
+    return RewritePlan(
+        files,
+        tuple(
+            DoubtfulSegment(segment.base_offset, segment.end_offset, segment.file, segment.size)
+            for segment in (*sealed, active)
+        ),
+        tuple(derived),
+        durable_to,
+    )

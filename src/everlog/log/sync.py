@@ -72,7 +72,7 @@ class SyncPlan:
 
 
 class Unsynced:
-    """What a log has written since its last plan, and when that must reach the disk (L8)."""
+    """What a log has written since its last plan, when that must reach the disk, and what has (L8)."""
 
     __slots__ = (
         "_clock",
@@ -85,13 +85,18 @@ class Unsynced:
         "names_changed",
         "others",
         "records",
+        "recovery_point",
         "sealed",
     )
 
-    def __init__(self, files: Files, clock: Clock, path: str, recovered: list[Segment]) -> None:
+    def __init__(
+        self, files: Files, clock: Clock, path: str, recovered: list[Segment], recovery_point: Offset
+    ) -> None:
         self._files = files
         self._clock = clock
         self._path = path
+        self.recovery_point = recovery_point
+        """All records below are durable; never above what was synced."""
         self.changed = bool(recovered)
         """Whether anything was written."""
         self.names_changed = bool(recovered)
@@ -118,6 +123,12 @@ class Unsynced:
         self.others = [new + path.removeprefix(old) for path in self.others]
         self.changed = True
 
+    def also(self, path: str) -> None:
+        """Let the next plan cover another file of the log's directory too, and its name."""
+        if path not in self.others:
+            self.others.append(path)
+        self.changed = self.names_changed = True
+
     def wanted(self, settings: LogSettings) -> bool:
         """Whether the append just noted waits for a sync; sets when that is due."""
         if self.records >= settings.flush_messages:
@@ -132,6 +143,11 @@ class Unsynced:
     def forget(self, segment: Segment) -> None:
         """A segment has left the log."""
         self.sealed = [kept for kept in self.sealed if kept is not segment]
+
+    def synced(self, plan: SyncPlan) -> None:
+        """A plan was carried out: the recovery point moves up to its end, if the log was not cut since."""
+        if plan.generation == self.generation:
+            self.recovery_point = max(self.recovery_point, plan.end_offset)
 
     def begin_anew(self, sealed: list[Segment], epochs: LeaderEpochs) -> None:
         """What the last plan was about is not durable: the next one covers it again."""
