@@ -151,7 +151,7 @@ def _load_without_scan(
             active.sealed = False
         else:
             return None
-        epochs = _read_epochs(files, path, segments, opening.start_offset)
+        epochs, _ = _read_epochs(files, path, segments, opening.start_offset)
         producers = replay.load_producers(files, path, segments, active.end_offset, wall)
         replay.drop_snapshots(files, path, active.end_offset)
     except CorruptDataError:
@@ -160,13 +160,20 @@ def _load_without_scan(
     return Loaded(segments, producers, epochs, opening.start_offset, opening.recovery_point)
 
 
-def _read_epochs(files: Files, path: str, segments: list[Segment], start_offset: Offset) -> LeaderEpochs:
-    """The checkpoint's epochs; made anew from the log where it is damaged or has gone."""
+def _read_epochs(
+    files: Files, path: str, segments: list[Segment], start_offset: Offset
+) -> tuple[LeaderEpochs, bool]:
+    """The checkpoint's epochs, with those that it lacks from these segments; also whether it had any."""
     try:
-        epochs = LeaderEpochs(read_epochs(files, f"{path}/{LEADER_EPOCHS}"))
+        kept = LeaderEpochs(read_epochs(files, f"{path}/{LEADER_EPOCHS}"))
     except CorruptDataError:
-        return replay.epochs_of(segments)
-    return replay.epochs_of(segments) if replay.epochs_are_missing(segments, epochs, start_offset) else epochs
+        kept = LeaderEpochs()
+    if not replay.epochs_are_missing(segments, kept, start_offset):
+        return kept, bool(kept.entries)
+    made = replay.epochs_of(segments)
+    for epoch, start in kept.entries:
+        made.assign(epoch, start)
+    return made, bool(kept.entries)
 
 
 def _remove(files: Files, segments: list[Segment]) -> None:
@@ -206,7 +213,9 @@ class _Scan:
         # what was derived from it when it was sealed may not be durable.
         self._first = max(bisect_left(bases, opening.recovery_point) - 1, 0)
         synced, base = segments[: self._first], bases[self._first]
-        self._known_epochs = _read_epochs(files, path, synced, opening.start_offset)
+        self._known_epochs, is_kept = _read_epochs(files, path, synced, opening.start_offset)
+        # The checkpoint was replaced before the recovery point rose. What was made anew ends where we begin.
+        self._epochs_known_up_to = opening.recovery_point if is_kept else base
         self._epochs = LeaderEpochs(self._known_epochs.entries)
         # One that begins right here is either that of the first batch, or the last one of an empty log.
         self._epochs.truncate_end(Offset(base + 1))
@@ -341,7 +350,7 @@ class _Scan:
         if not fits or batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
             raise CorruptDataError(f"{segment} has {batch}, expected offset {self._expected}")
         known = NO_EPOCH
-        if batch.next_offset <= self._opening.recovery_point:
+        if batch.next_offset <= self._epochs_known_up_to:
             known = self._known_epochs.epoch_at(Offset(batch.last_offset))
         latest = self._epochs.latest if before is None else before.leader_epoch
         if batch.leader_epoch < latest or known not in (NO_EPOCH, batch.leader_epoch):

@@ -217,6 +217,34 @@ def test_an_epoch_that_a_flipped_bit_raised_is_found_below_the_recovery_point() 
     assert machine.log.report.below_recovery_point
 
 
+@pytest.mark.parametrize("kept", ["0\n2\n1 {start}\n2 {second}\n", "0\n0\n", "junk", None])
+@pytest.mark.parametrize("refuses_damage", [False, True])
+def test_an_epoch_of_which_the_checkpoint_says_nothing_costs_no_durable_record(
+    kept: str | None, refuses_damage: bool
+) -> None:
+    machine = Machine(replace(SMALL, refuses_damage=refuses_damage))
+    while machine.log.segment_count < 4:
+        machine.fill(1, epoch=1)
+    second, end = machine.log.end_offset, machine.log.end_offset + 6
+    machine.fill(2, epoch=2)
+    assert machine.log.segment_count == 4, "the second epoch begins within the active segment"
+    machine.sync()
+    machine.directory.checkpoint()
+    machine.fill(1, epoch=2)
+    checkpoint = f"{PATH}/leader-epoch-checkpoint"
+    machine.files.unlink(checkpoint)
+    if kept is not None:
+        # The first form is what is left where the log began later, and that was lost again in the crash.
+        content = kept.format(start=machine.log.segments[2].base_offset, second=second)
+        machine.files.open(checkpoint, create=True).append((content.encode(),))
+
+    machine.kill()
+
+    assert machine.log.end_offset == end + 3
+    assert not machine.log.report.cut_bytes
+    assert machine.log.epochs.entries == [(1, 0), (2, second)]
+
+
 def test_recovering_twice_changes_nothing_the_second_time() -> None:
     machine = a_full_machine()
     append_bytes(machine, log_names(machine)[-1], b"torn")
