@@ -6,6 +6,7 @@ the first waiter sets the time of the sync, and whoever appends until then share
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from everlog.log.partition import PartitionLog
 from everlog.log.sync import SyncPlan, SyncPostponedError
@@ -20,13 +21,23 @@ Waiter = Callable[[bool], None]
 """Called once: with True when the append is durable, with False if that can no longer be hoped for."""
 
 
+class _Wait(NamedTuple):
+    """One who waits for the records of one partition."""
+
+    end: int
+    """Where those end that have to be durable."""
+    generation: int
+    """The life of the log in which they were there: cutting it begins another."""
+    tell: Waiter
+
+
 class _Queue:
     """Those who wait for one partition."""
 
     __slots__ = ("due_at", "running", "waiters")
 
     def __init__(self) -> None:
-        self.waiters: list[tuple[int, Waiter]] = []  # End offset that has to be durable, and whom to tell.
+        self.waiters: list[_Wait] = []
         self.running = False
         self.due_at: Instant | None = None
 
@@ -51,7 +62,7 @@ class GroupCommit:
         queue = self._queues.get(log)
         if queue is None:
             queue = self._queues[log] = _Queue()
-        queue.waiters.append((end_offset, waiter))
+        queue.waiters.append(_Wait(end_offset, log.generation, waiter))
         if queue.due_at is None or due_at < queue.due_at:
             queue.due_at = due_at
         if queue.running:
@@ -68,8 +79,8 @@ class GroupCommit:
         """
         queue = self._queues.pop(old, None)
         if queue is not None:
-            for end, waiter in queue.waiters:
-                self.wait(new, end, None, waiter)
+            for wait in queue.waiters:
+                self.wait(new, wait.end, None, wait.tell)
 
     def tick(self, now: Instant) -> None:
         """Begin the syncs that are due."""
@@ -82,7 +93,7 @@ class GroupCommit:
         queue.due_at = None
         if plan is None:
             # Another sync, at a roll or a checkpoint, has covered everything already.
-            self._settle(log, queue, log.recovery_point)
+            self._settle(log, queue)
             return
         queue.running = True
         self._aside.run(plan.run, lambda result: self._ended(log, queue, plan, result))
@@ -100,22 +111,28 @@ class GroupCommit:
                 log.sync_failed(result)
             waiters, queue.waiters = queue.waiters, []
             del self._queues[log]
-            for _, waiter in waiters:
-                waiter(False)
+            for wait in waiters:
+                wait.tell(False)
         else:
             log.synced(plan)
-            self._settle(log, queue, plan.end_offset)
+            self._settle(log, queue)
         # What the sync has committed may be what others wait to read.
         self._settle_broker()
 
-    def _settle(self, log: PartitionLog, queue: _Queue, durable_to: int) -> None:
-        done = [waiter for end, waiter in queue.waiters if end <= durable_to]
-        queue.waiters = [entry for entry in queue.waiters if entry[0] > durable_to]
-        if not queue.waiters:
+    def _settle(self, log: PartitionLog, queue: _Queue) -> None:
+        durable_to, generation = log.recovery_point, log.generation
+        ended: list[_Wait] = []
+        left: list[_Wait] = []
+        for wait in queue.waiters:
+            # After a cut nobody knows whether the records that were waited for are there, or others instead.
+            is_over = wait.end <= durable_to or wait.generation != generation
+            (ended if is_over else left).append(wait)
+        queue.waiters = left
+        if not left:
             del self._queues[log]
         elif queue.due_at is None or queue.due_at <= self._clock.now():
             self._start(log, queue)
         else:
             self._alarm.ring_by(queue.due_at)
-        for waiter in done:
-            waiter(True)
+        for wait in ended:
+            wait.tell(wait.generation == generation)
