@@ -92,8 +92,8 @@ class GroupCommit:
         plan = log.sync_plan()
         queue.due_at = None
         if plan is None:
-            # Another sync, at a roll or a checkpoint, has covered everything already.
-            self._settle(log, queue)
+            # What is there is durable, or never will be by a sync: it was deleted, or its disk has failed it.
+            self._settle(log, queue, is_last=True)
             return
         queue.running = True
         self._aside.run(plan.run, lambda result: self._ended(log, queue, plan, result))
@@ -119,14 +119,14 @@ class GroupCommit:
         # What the sync has committed may be what others wait to read.
         self._settle_broker()
 
-    def _settle(self, log: PartitionLog, queue: _Queue) -> None:
+    def _settle(self, log: PartitionLog, queue: _Queue, *, is_last: bool = False) -> None:
         durable_to, generation = log.recovery_point, log.generation
         ended: list[_Wait] = []
         left: list[_Wait] = []
         for wait in queue.waiters:
             # After a cut nobody knows whether the records that were waited for are there, or others instead.
             is_over = wait.end <= durable_to or wait.generation != generation
-            (ended if is_over else left).append(wait)
+            (ended if is_over or is_last else left).append(wait)
         queue.waiters = left
         if not left:
             del self._queues[log]
@@ -135,4 +135,4 @@ class GroupCommit:
         else:
             self._alarm.ring_by(queue.due_at)
         for wait in ended:
-            wait.tell(wait.generation == generation)
+            wait.tell(wait.end <= durable_to and wait.generation == generation)

@@ -139,8 +139,10 @@ class ClusterNemesis:
                 for wire in self._world.mesh.wires(machine.name):
                     if chance.happens(50):
                         wire.reset("the connection was reset")
+                self._note_after(0, f"{machine.name} lost connections")
             case Blow.STORM:
                 self._storm(ms)
+                self._note_after(ms, "a storm")
             case Blow.BOUNCE:
                 self._bounce(ms, chance)
             case Blow.STRAND:
@@ -155,7 +157,14 @@ class ClusterNemesis:
                 return self._disk(strike.blow, machine, ms, chance)
             case _:
                 self._close_routes(strike.blow, machine, ms, chance)
+                # Routes of a swizzle close one after the other, and each for as long.
+                self._note_after(2 * ms if strike.blow is Blow.SWIZZLE else ms, f"{machine.name} cut off")
         return True
+
+    def _note_after(self, ms: int, what: str) -> None:
+        """Put into the history what is broken from now on, once it is over."""
+        since = self._world.time.ticks()
+        self._world.time.at(ms + 1, lambda: self._world.note_fault(since, what))
 
     # Processes and power.
 

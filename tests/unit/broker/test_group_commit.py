@@ -90,3 +90,17 @@ def test_what_was_durable_before_a_cut_stays_so() -> None:
     group.machine.log.truncate_to(Offset(3))
     group.aside.run_all()
     assert group.told == {3: True, 6: False}
+
+
+def test_who_waits_for_a_log_that_no_sync_makes_durable_any_more_is_told_so() -> None:
+    group = Group()
+    group.append()
+    log = group.machine.log
+    plan = log.sync_plan()
+    assert plan is None, "it is under way"
+    log.retire()
+
+    again = GroupCommit(SimAside(), group.machine.clock, SimAlarm(), lambda: None)
+    again.wait(log, 3, None, lambda durable: group.heard.append((3, durable)))
+
+    assert group.heard == [(3, False)]
