@@ -52,6 +52,11 @@ class QuorumView(Protocol):
         ...
 
     @property
+    def epoch(self) -> int:
+        """The newest epoch that this node knows of."""
+        ...
+
+    @property
     def leader_address(self) -> Address | None:
         """Where the leader's controller listens."""
         ...
@@ -148,6 +153,10 @@ def _unless_not_controller(answer: Message) -> Message | NotServed:
     return NotServed("it is not the active controller") if says_not_active(answer) else answer
 
 
+_Lead = tuple[int | None, bool, int]
+"""Who leads the quorum, whether that is us, and in which epoch: who leads anew knows nothing from before."""
+
+
 class _Trip:
     """An errand on its way."""
 
@@ -172,8 +181,8 @@ class _Trip:
         """Counts the attempts; what comes of an earlier one is not heard any more."""
         self.asked = False
         """Whether an attempt is under way, rather than a wait."""
-        self.seen: tuple[int | None, bool] = (None, False)
-        """The leader, and whether it was us, when the attempt or the wait began."""
+        self.seen: _Lead = (None, False, -1)
+        """Who led when the attempt or the wait began."""
         self.wait_ms = 0
         self.look_at = Instant(0)
         """When to look again, whoever leads, unless an attempt is under way."""
@@ -229,8 +238,8 @@ class ControllerChannel:
 
     # Steps.
 
-    def _seen(self) -> tuple[int | None, bool]:
-        return self._quorum.leader, self._quorum.is_active
+    def _seen(self) -> _Lead:
+        return self._quorum.leader, self._quorum.is_active, self._quorum.epoch
 
     def _attempt(self, trip: _Trip) -> None:
         if trip not in self._trips:

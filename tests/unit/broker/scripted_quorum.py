@@ -17,6 +17,7 @@ class ScriptedQuorum:
 
     def __init__(self) -> None:
         self.leader: int | None = None
+        self.epoch = 1
         self.is_active = False
 
     @property

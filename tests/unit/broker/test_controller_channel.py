@@ -198,6 +198,17 @@ class TestLookingAgain:
         world.link.answer(0, BEATEN)
         assert heard == [BEATEN]
 
+    def test_a_controller_that_leads_anew_is_asked_anew(self, world: ChannelWorld, heard: Heard) -> None:
+        world.quorum.leader = 2
+        ask(world, heard, timeout_ms=30_000)
+        world.link.open()
+        world.pass_time(1_000)
+        assert len(world.link.frames) == 1
+        # Its machine has lost its power and is back: nobody has closed the connection, nobody will answer.
+        world.quorum.epoch += 1
+        world.pass_time(600)
+        assert len(world.link.frames) == 2
+
     def test_an_old_controller_may_answer_while_its_successor_is_already_known(
         self, world: ChannelWorld, heard: Heard
     ) -> None:
