@@ -69,6 +69,24 @@ class LeaderEpochs:
             return NO_EPOCH, Offset(0)
         return self._epochs[above - 1], self._starts[above] if above < len(self._starts) else end_offset
 
+    def parting_from(
+        self, last_epoch: LeaderEpoch, offset: Offset, end_offset: Offset
+    ) -> tuple[LeaderEpoch, Offset] | None:
+        """Return where this log parts from one whose last record, before `offset`, is of `last_epoch`.
+
+        That is the newest epoch that the two may share, and where it ends here; None if that log may go on.
+        """
+        if last_epoch < 0 or not self._epochs:
+            return None
+        here = self.epoch_at(Offset(offset - 1))
+        newest = self.latest if here == NO_EPOCH else here
+        if last_epoch > newest:
+            # No leader gave that record so new an epoch, but a changed bit may have: no checksum covers it.
+            # What comes next here is of an older one, and does not follow there.
+            return self.newest_up_to(newest, end_offset)
+        epoch, end = self.end_offset_for(last_epoch, end_offset)
+        return (epoch, end) if epoch < last_epoch or end < offset else None
+
     def truncate_end(self, end_offset: Offset) -> None:
         """Forget the epochs that begin at or after `end_offset`."""
         while self._starts and self._starts[-1] >= end_offset:

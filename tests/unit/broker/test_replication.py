@@ -267,6 +267,34 @@ def test_an_epoch_without_records_still_tells_where_the_one_before_ended(lost: t
     assert [values(world[one]) for one in (1, 2, 3)] == [[b"a", b"b"]] * 3
 
 
+@pytest.mark.parametrize("bit", [0, 6])
+@pytest.mark.parametrize("missed", [(), (b"c",)])
+def test_a_record_whose_epoch_was_raised_on_the_followers_disk_is_fetched_again(
+    bit: int, missed: tuple[bytes, ...]
+) -> None:
+    world = three()
+    produce(world, world[1], b"a")
+    produce(world, world[1], b"b")
+    world[3].stop(cleanly=False)
+    path = "/data/orders-0/00000000000000000000.log"
+    last_epoch_byte = len(world[3].files.read(path)) // 2 + 15
+    world[3].files.flip_bit(path, last_epoch_byte, bit)
+    # To an epoch that began behind the record, or one that there never was.
+    world.change(leader=1, isr=(1, 2))
+    for value in missed:
+        produce(world, world[1], value)
+
+    world[3].start(23)
+    world.register(3, 23)
+    world.run(1000)
+
+    assert [values(world[one]) for one in (1, 2, 3)] == [[b"a", b"b", *missed]] * 3
+    assert world.partition().isr == (1, 2, 3)
+    log = world[3].replica().opened()
+    assert log.last_epoch() == (1 if missed else 0)
+    assert log.epochs.epoch_at(Offset(1)) == 0
+
+
 def test_a_follower_that_lags_leaves_and_comes_back() -> None:
     world = three()
     leave_3_behind(world)

@@ -90,10 +90,9 @@ def _read(
 ) -> FetchResult:
     index = followed.key[1]
     offset, end, start = followed.offset, log.end_offset, log.start_offset
-    if followed.last_epoch >= 0:
-        epoch, epoch_end = log.epochs.end_offset_for(followed.last_epoch, end)
-        if epoch_end >= 0 and (epoch < followed.last_epoch or epoch_end < offset):
-            return FetchResult(index, 0, leading.high_watermark, -1, start, diverging=(epoch, epoch_end))
+    diverging = log.epochs.parting_from(followed.last_epoch, offset, end)
+    if diverging is not None:
+        return FetchResult(index, 0, leading.high_watermark, -1, start, diverging=diverging)
     if not start <= offset <= end:
         raise Refused(
             ErrorCode.OFFSET_OUT_OF_RANGE,
