@@ -21,7 +21,7 @@ class Cuttable(Protocol):
     start_offset: Offset
     failure: StorageError | None
     in_doubt: bool
-    before_lowering: Callable[[], None] | None
+    before_cut: Callable[[], None] | None
 
     def leave_lane(self) -> None:
         """Take in what the lane has, and take no more through it."""
@@ -67,12 +67,17 @@ class Cutting:
         """Throw away all records of a log and let it begin again at `offset`."""
         log.leave_lane()
         self._lower_to(log, offset)
+        if log.start_offset < offset:
+            # Segments that still wait for an earlier start to be durable would lie before the new ones after a
+            # crash. It would be there that recovery ends the log: where 55 to 60 are followed by 78.
+            log.start_offset = offset
+            if log.before_cut is not None:
+                log.before_cut()
         try:
             due = self._settled_swaps()
             self._tail.begin_again(offset, due)
         except OSError as error:
             raise self._failed(log, f"cannot begin again at {offset}", error) from error
-        log.start_offset = offset
 
     def give_up(self, log: Cuttable, damaged_at: Offset) -> None:
         """Give up the segment that holds an offset, and all behind it."""
@@ -105,8 +110,8 @@ class Cutting:
         if unsynced.recovery_point > offset or log.start_offset > offset:
             unsynced.recovery_point = min(unsynced.recovery_point, offset)
             log.start_offset = min(log.start_offset, offset)
-            if log.before_lowering is not None:
-                log.before_lowering()
+            if log.before_cut is not None:
+                log.before_cut()
 
     def _settled_swaps(self) -> Instant:
         """Bring compaction's swap to an end; returns when the files of segments that leave now may go."""

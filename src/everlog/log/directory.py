@@ -227,7 +227,7 @@ class LogDirectory:
         if log.bare:
             # The last run may have ended without a sync of it.
             log.sync_with(f"{log.path}/{checkpoint.PARTITION_METADATA}")
-        log.before_lowering = self._offsets_lowered
+        log.before_cut = self._make_offsets_durable
         log.on_trouble = self._troubled
         self._logs[partition] = log
         return log
@@ -341,7 +341,7 @@ class LogDirectory:
         del self.futures[partition]
         self._departed.discard(partition)
         future.take_the_place_of(log, path)
-        future.before_lowering = self._offsets_lowered
+        future.before_cut = self._make_offsets_durable
         self._known[partition] = None
         self._logs[partition] = future
         return future
@@ -411,8 +411,8 @@ class LogDirectory:
         except OSError as error:
             raise StorageError(f"{self.path} cannot be checkpointed: {error}") from error
 
-    def _offsets_lowered(self) -> None:
-        """Make recovery points and starts durable now, before a log is cut below them."""
+    def _make_offsets_durable(self) -> None:
+        """Make recovery points and starts durable now, before a log is cut."""
         plan = self.checkpoint_plan()
         try:
             plan.run()

@@ -69,8 +69,8 @@ class PartitionLog:
         """Why the log takes no appends, if it does not."""
         self.in_doubt = False
         """Whether that is because nobody knows what is on the disk; then `rewrite_plan` may end it."""
-        self.before_lowering: Callable[[], None] | None = None
-        """Called when `recovery_point` or `start_offset` was lowered, to make it durable before the cut."""
+        self.before_cut: Callable[[], None] | None = None
+        """Called when `recovery_point` or `start_offset` was moved for a cut, to make that durable before it."""
         recovered = loaded.segments if loaded.changed or loaded.bare else []
         self._unsynced = Unsynced(world.files, world.clock, path, recovered, loaded.recovery_point)
         self._unsynced.is_new = loaded.bare

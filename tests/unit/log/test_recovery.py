@@ -245,6 +245,25 @@ def test_an_epoch_of_which_the_checkpoint_says_nothing_costs_no_durable_record(
     assert machine.log.epochs.entries == [(1, 0), (2, second)]
 
 
+@pytest.mark.parametrize("refuses_damage", [False, True])
+def test_a_log_that_began_again_is_found_there_whatever_of_the_old_one_was_still_to_go(
+    refuses_damage: bool,
+) -> None:
+    machine = Machine(replace(SMALL, refuses_damage=refuses_damage))
+    machine.fill(60)
+    machine.log.move_start_to(Offset(100))
+    assert machine.log.enforce_retention(machine.clock.wall(), machine.log.end_offset)
+    assert machine.log.removals.waiting, "their names stay until the start is durable"
+    machine.log.restart_at(Offset(1000))
+    machine.fill(2)
+    machine.sync()
+
+    machine.kill()
+
+    assert (machine.log.start_offset, machine.log.end_offset) == (1000, 1006)
+    assert [record.offset for record in records_of(machine.log)] == list(range(1000, 1006))
+
+
 def test_recovering_twice_changes_nothing_the_second_time() -> None:
     machine = a_full_machine()
     append_bytes(machine, log_names(machine)[-1], b"torn")
