@@ -70,7 +70,7 @@ def the_recovery_point_stays_when_a_log_is_cut(patch: pytest.MonkeyPatch) -> Non
     def offsets_lowered(self: LogDirectory) -> None:
         pass
 
-    patch.setattr(LogDirectory, "_offsets_lowered", offsets_lowered)
+    patch.setattr(LogDirectory, "_make_offsets_durable", offsets_lowered)
 
 
 def segments_go_before_the_start_is_durable(patch: pytest.MonkeyPatch) -> None:

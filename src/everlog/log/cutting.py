@@ -68,8 +68,8 @@ class Cutting:
         log.leave_lane()
         self._lower_to(log, offset)
         if log.start_offset < offset:
-            # Segments that still wait for an earlier start to be durable would lie before the new ones after a
-            # crash. It would be there that recovery ends the log: where 55 to 60 are followed by 78.
+            # After a crash, segments that wait for an earlier start to be durable would lie before the new
+            # ones, and recovery would end the log between them: where 55 to 60 are followed by 78.
             log.start_offset = offset
             if log.before_cut is not None:
                 log.before_cut()

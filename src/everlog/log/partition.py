@@ -70,7 +70,7 @@ class PartitionLog:
         self.in_doubt = False
         """Whether that is because nobody knows what is on the disk; then `rewrite_plan` may end it."""
         self.before_cut: Callable[[], None] | None = None
-        """Called when `recovery_point` or `start_offset` was moved for a cut, to make that durable before it."""
+        """Called when `recovery_point` or `start_offset` has moved for a cut, to make that durable first."""
         recovered = loaded.segments if loaded.changed or loaded.bare else []
         self._unsynced = Unsynced(world.files, world.clock, path, recovered, loaded.recovery_point)
         self._unsynced.is_new = loaded.bare
