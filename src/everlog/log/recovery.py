@@ -151,7 +151,7 @@ def _load_without_scan(
             active.sealed = False
         else:
             return None
-        epochs, _ = _read_epochs(files, path, segments, opening.start_offset)
+        epochs = _epochs_of(_kept_epochs(files, path), segments, opening.start_offset)
         producers = replay.load_producers(files, path, segments, active.end_offset, wall)
         replay.drop_snapshots(files, path, active.end_offset)
     except CorruptDataError:
@@ -160,20 +160,19 @@ def _load_without_scan(
     return Loaded(segments, producers, epochs, opening.start_offset, opening.recovery_point)
 
 
-def _read_epochs(
-    files: Files, path: str, segments: list[Segment], start_offset: Offset
-) -> tuple[LeaderEpochs, bool]:
-    """The checkpoint's epochs, with those that it lacks from these segments; also whether it had any."""
+def _kept_epochs(files: Files, path: str) -> LeaderEpochs:
+    """What the checkpoint says of epochs; nothing of what lies before its first, and damaged, nothing at all."""
     try:
-        kept = LeaderEpochs(read_epochs(files, f"{path}/{LEADER_EPOCHS}"))
+        return LeaderEpochs(read_epochs(files, f"{path}/{LEADER_EPOCHS}"))
     except CorruptDataError:
-        kept = LeaderEpochs()
-    if not replay.epochs_are_missing(segments, kept, start_offset):
-        return kept, bool(kept.entries)
-    made = replay.epochs_of(segments)
-    for epoch, start in kept.entries:
-        made.assign(epoch, start)
-    return made, bool(kept.entries)
+        return LeaderEpochs()
+
+
+def _epochs_of(kept: LeaderEpochs, segments: list[Segment], start_offset: Offset) -> LeaderEpochs:
+    """The epochs of segments that are sound, made anew from them where the checkpoint lacks any."""
+    if replay.epochs_are_missing(segments, kept, start_offset):
+        return replay.epochs_of(segments)
+    return LeaderEpochs(kept.entries)
 
 
 def _remove(files: Files, segments: list[Segment]) -> None:
@@ -213,10 +212,8 @@ class _Scan:
         # what was derived from it when it was sealed may not be durable.
         self._first = max(bisect_left(bases, opening.recovery_point) - 1, 0)
         synced, base = segments[: self._first], bases[self._first]
-        self._known_epochs, is_kept = _read_epochs(files, path, synced, opening.start_offset)
-        # The checkpoint was replaced before the recovery point rose. What was made anew ends where we begin.
-        self._epochs_known_up_to = opening.recovery_point if is_kept else base
-        self._epochs = LeaderEpochs(self._known_epochs.entries)
+        self._kept_epochs = _kept_epochs(files, path)
+        self._epochs = _epochs_of(self._kept_epochs, synced, opening.start_offset)
         # One that begins right here is either that of the first batch, or the last one of an empty log.
         self._epochs.truncate_end(Offset(base + 1))
         self._producers = replay.load_producers(files, path, synced, base, wall)
@@ -242,7 +239,7 @@ class _Scan:
         for before, after in pairwise(segments):
             before.end_offset = after.base_offset
         epochs = self._all_epochs()
-        epochs.changed = epochs.entries != self._known_epochs.entries
+        epochs.changed = epochs.entries != self._kept_epochs.entries
         return Loaded(
             segments,
             self._producers,
@@ -257,11 +254,11 @@ class _Scan:
         """The epochs of the log; where compaction took an epoch's first batch, the checkpoint knows it."""
         if not self._gaps_allowed:
             return self._epochs
-        durable = [entry for entry in self._known_epochs.entries if entry[1] < self._opening.recovery_point]
-        epochs = LeaderEpochs(durable)
-        for epoch, start in self._epochs.entries:
-            epochs.assign(epoch, start)
-        return epochs
+        first = dict(self._epochs.entries)
+        for epoch, start in self._kept_epochs.entries:
+            if start < self._opening.recovery_point:
+                first[epoch] = min(start, first.get(epoch, start))
+        return LeaderEpochs(sorted(first.items()))
 
     def _follows(self, segment: Segment) -> bool:
         if segment.base_offset == self._expected:
@@ -350,8 +347,8 @@ class _Scan:
         if not fits or batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
             raise CorruptDataError(f"{segment} has {batch}, expected offset {self._expected}")
         known = NO_EPOCH
-        if batch.next_offset <= self._epochs_known_up_to:
-            known = self._known_epochs.epoch_at(Offset(batch.last_offset))
+        if batch.next_offset <= self._opening.recovery_point:
+            known = self._kept_epochs.epoch_at(Offset(batch.last_offset))
         latest = self._epochs.latest if before is None else before.leader_epoch
         if batch.leader_epoch < latest or known not in (NO_EPOCH, batch.leader_epoch):
             problem = f"{segment} has {batch}, expected epoch {max(known, latest)}"

@@ -217,7 +217,9 @@ def test_an_epoch_that_a_flipped_bit_raised_is_found_below_the_recovery_point() 
     assert machine.log.report.below_recovery_point
 
 
-@pytest.mark.parametrize("kept", ["0\n2\n1 {start}\n2 {second}\n", "0\n0\n", "junk", None])
+@pytest.mark.parametrize(
+    "kept", ["0\n2\n1 {start}\n2 {second}\n", "0\n1\n2 {later}\n", "0\n0\n", "junk", None]
+)
 @pytest.mark.parametrize("refuses_damage", [False, True])
 def test_an_epoch_of_which_the_checkpoint_says_nothing_costs_no_durable_record(
     kept: str | None, refuses_damage: bool
@@ -234,8 +236,9 @@ def test_an_epoch_of_which_the_checkpoint_says_nothing_costs_no_durable_record(
     checkpoint = f"{PATH}/leader-epoch-checkpoint"
     machine.files.unlink(checkpoint)
     if kept is not None:
-        # The first form is what is left where the log began later, and that was lost again in the crash.
-        content = kept.format(start=machine.log.segments[2].base_offset, second=second)
+        # The first forms are what is left where the log began later, and that was lost again in the crash.
+        start = machine.log.segments[2].base_offset
+        content = kept.format(start=start, second=second, later=second + 3)
         machine.files.open(checkpoint, create=True).append((content.encode(),))
 
     machine.kill()
