@@ -161,7 +161,7 @@ def _load_without_scan(
 
 
 def _kept_epochs(files: Files, path: str) -> LeaderEpochs:
-    """What the checkpoint says of epochs; nothing of what lies before its first, and damaged, nothing at all."""
+    """What the checkpoint says of epochs: nothing of what lies before its first, and damaged, nothing."""
     try:
         return LeaderEpochs(read_epochs(files, f"{path}/{LEADER_EPOCHS}"))
     except CorruptDataError:
