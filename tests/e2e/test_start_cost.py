@@ -86,8 +86,8 @@ def test_a_start_loads_and_does_no_more_than_it_did(starts: tuple[Start, Start])
     for one in starts:
         assert len(one.ours) <= 272, one.ours
         assert len(one.modules) <= 462, one.modules
-        assert one.compiled <= 240
-        assert one.calls <= 88_000
+        assert one.compiled <= 215
+        assert one.calls <= 85_000
         assert one.collections <= 4
 
 

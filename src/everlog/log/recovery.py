@@ -300,7 +300,9 @@ class _Scan:
             before, good_bytes = None, at
         except CorruptDataError as error:
             self._report.problem = str(error)
-            if before is not None:
+            if before is not None and self._is_far_ahead(segment, at, before):
+                before, good_bytes, self._expected = None, at, int(segment.end_offset)
+            elif before is not None:
                 good_bytes = at + before.size
         if before is not None:
             self._take_in(segment, at, before, aborted)
@@ -317,6 +319,17 @@ class _Scan:
         self._report.cut_bytes += segment.size - good_bytes
         segment.cut_file(good_bytes)
         return False
+
+    def _is_far_ahead(self, segment: Segment, position: int, batch: BatchView) -> bool:
+        """Whether the batch behind one follows on those before it: then its base offset is not what it was.
+
+        No checksum covers that, and where gaps are allowed it may lie anywhere behind the one before.
+        """
+        try:
+            _, following = next(scan.batches(segment.file, position + batch.size, segment.size))
+        except (CorruptDataError, StopIteration):
+            return False
+        return segment.end_offset <= following.base_offset < batch.base_offset
 
     def _only_room(self, index: int, position: int) -> bool:
         """Whether what lies behind the last batch was made ahead of time, in place of nothing durable."""

@@ -204,6 +204,18 @@ def test_a_flipped_bit_in_any_field_of_an_unsynced_batch_ends_the_log_before_it(
         records_of(other.log)
 
 
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_batch_that_a_flipped_bit_moved_far_ahead_is_not_kept_there(number: int) -> None:
+    machine = Machine(replace(SMALL, segment_bytes=10_000, cleanup_compact=True))
+    machine.fill(6)
+    size = machine.log.size // 6
+    # No checksum covers the base offset, and a compacted log may have gaps.
+    machine.files.flip_bit(f"{PATH}/{log_names(machine)[0]}", number * size + 5, 3)
+    machine.kill()
+    assert machine.log.end_offset == 3 * number
+    assert [record.offset for record in records_of(machine.log)] == list(range(3 * number))
+
+
 def test_an_epoch_that_a_flipped_bit_raised_is_found_below_the_recovery_point() -> None:
     machine = Machine(replace(SMALL, segment_bytes=10_000))
     machine.fill(6, epoch=4)
