@@ -154,6 +154,17 @@ def test_a_listener_that_is_interrupted_ends_the_poll_and_the_consumer_still_lea
         assert list(admin.describe_group(group).members) == []
 
 
+class SlowToTake(RebalanceListener):
+    """A listener on a loop that does not return from an assignment until it may."""
+
+    def __init__(self) -> None:
+        self.heard, self.may_return = asyncio.Event(), asyncio.Event()
+
+    async def on_assigned(self, places: Sequence[TopicPartition]) -> None:
+        self.heard.set()
+        await self.may_return.wait()
+
+
 def on_a_loop(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(work, PATIENCE_S))
 
@@ -164,19 +175,13 @@ def test_on_a_loop_a_listener_that_does_not_return_holds_up_no_close(
     topic = new_topic()
 
     async def work() -> None:
-        heard, may_return = asyncio.Event(), asyncio.Event()
-
-        class Slow(RebalanceListener):
-            async def on_assigned(self, places: Sequence[TopicPartition]) -> None:
-                heard.set()
-                await may_return.wait()
-
+        slow = SlowToTake()
         consumer = aio.Consumer(bootstrap, group_id=group)
-        await consumer.subscribe([topic], listener=Slow())
+        await consumer.subscribe([topic], listener=slow)
         polling = asyncio.create_task(consumer.poll(PATIENCE_S))
-        await heard.wait()
+        await slow.heard.wait()
         await asyncio.wait_for(consumer.close(CLOSE_S), LIMIT_S)
-        may_return.set()
+        slow.may_return.set()
         with pytest.raises(Closed):
             await polling
 
@@ -268,21 +273,15 @@ def test_a_close_that_is_cancelled_leaves_nothing_running(
     topic = new_topic()
 
     async def work() -> None:
-        heard, may_return = asyncio.Event(), asyncio.Event()
-
-        class Slow(RebalanceListener):
-            async def on_assigned(self, places: Sequence[TopicPartition]) -> None:
-                heard.set()
-                await may_return.wait()
-
+        slow = SlowToTake()
         before = asyncio.all_tasks()
         consumer = aio.Consumer(bootstrap, group_id=group)
-        await consumer.subscribe([topic], listener=Slow())
+        await consumer.subscribe([topic], listener=slow)
         polling = asyncio.create_task(consumer.poll(PATIENCE_S))
-        await heard.wait()
+        await slow.heard.wait()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(consumer.close(PATIENCE_S), 0.1)
-        may_return.set()
+        slow.may_return.set()
         with pytest.raises(Closed):
             await polling
         assert asyncio.all_tasks() == before
